@@ -1,4 +1,4 @@
-//! Authorisation: the only module that decides whether an authenticated request may continue.
+//! Authorization: the only module that decides whether an authenticated request may continue.
 //!
 //! Keys of the account may do everything, or read everything but permissions. Principals of the
 //! directory work with data and read the metadata. Holders of a resource token may do what one

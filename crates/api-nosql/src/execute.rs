@@ -40,7 +40,7 @@ const LOCKS: usize = 64;
 const ECHO: &str = "__.sys.echo";
 const ECHO_BODY: &str = "function (x) { getContext().getResponse().setBody(x); }";
 
-/// Serialises scripts that conflicted with each other.
+/// Serializes scripts that conflicted with each other.
 pub(crate) struct ScriptLocks([tokio::sync::Mutex<()>; LOCKS]);
 
 impl Default for ScriptLocks {

@@ -1,7 +1,7 @@
 //! A client's description of a container: parsed, checked and completed.
 //!
 //! The engine keeps what it acts on in typed form ([`ContainerSpec`]). Everything a client reads
-//! back is stored in `policies` in the form of the response, normalised once when it is written.
+//! back is stored in `policies` in the form of the response, normalized once when it is written.
 
 mod computed;
 mod encryption;

@@ -236,7 +236,7 @@ impl Run<'_> {
     }
 }
 
-/// `{"_rid": ..., "payload": {"payload": ..., "componentScores": [...]}}`
+/// Parses `{"_rid": ..., "payload": {"payload": ..., "componentScores": [...]}}`.
 fn read_row(row: Value) -> Option<(String, Ranked)> {
     let rid = row.field("_rid")?.as_str()?.to_owned();
     let payload = row.field("payload")?;

@@ -286,7 +286,7 @@ impl Service {
         })
     }
 
-    /// The locks that serialise scripts that conflict with each other.
+    /// The locks that serialize scripts that conflict with each other.
     pub(crate) fn script_locks(&self) -> &ScriptLocks {
         &self.script_locks
     }

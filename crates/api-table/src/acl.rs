@@ -19,7 +19,7 @@ const POLICIES_MAX: usize = 5;
 /// Longest id of a policy in characters.
 const ID_CHARS_MAX: usize = 64;
 
-/// A policy with its id; `None` where there is nothing but the id.
+/// A policy with its id; `None` if only the id is given.
 type Named = (String, Option<Policy>);
 
 /// `GET /T?comp=acl`.
@@ -78,14 +78,14 @@ fn admitted(
     service.find_table(context, table)
 }
 
-/// The policy of a table that a signature names.
+/// The table policy that a signature names.
 pub(crate) fn find(service: &Service, container: &Container, id: &str) -> Option<Policy> {
     let mut policies = policies(service, container).into_iter();
     policies.find(|(known, _)| known == id).map(|(_, policy)| policy.unwrap_or_default())
 }
 
-/// Forgets the policies of a table that is no more. What can't be forgotten does no harm: its name
-/// is that of no other table.
+/// Deletes the policies of a deleted table. If that fails it does no harm: no other table has the
+/// same key.
 pub(crate) async fn forget(service: &Service, container: &Container) {
     let catalog = service.engine().catalog();
     let owner = OpaqueOwner::Database(container.rid.database);

@@ -1,4 +1,4 @@
-//! Paths: which account, and what in it.
+//! Paths: the account and the resource in it.
 
 use percent_encoding::percent_decode_str;
 
@@ -7,7 +7,7 @@ use crate::errors::TableError;
 
 const SECONDARY: &str = "-secondary";
 
-/// What a path names, without its account.
+/// The resource of a path, without its account.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
     /// The service of the account.
@@ -20,25 +20,24 @@ pub(crate) enum Target {
     Entities(String),
     /// One entity.
     Entity {
-        /// Of which table.
+        /// Its table.
         table: String,
-        /// With these keys.
+        /// Its keys.
         keys: Keys,
     },
-    /// Several operations in one.
+    /// An entity group transaction.
     Batch,
-    /// Something below a table, where nothing is: clients were given a table's address for that
-    /// of the service.
+    /// A nonexistent path below a table: the client uses a table's address as that of the service.
     Misplaced {
         /// The table.
         table: String,
-        /// What was looked for.
+        /// The resource that was expected there.
         what: Misplaced,
     },
 }
 
 impl Target {
-    /// The table that it names, if it names one.
+    /// The table that it names, if any.
     pub(crate) fn name(&self) -> Option<&str> {
         match self {
             Target::Table(table) | Target::Misplaced { table, .. } => Some(table),
@@ -47,7 +46,7 @@ impl Target {
         }
     }
 
-    /// The table whose entities it is about.
+    /// The table whose entities it addresses.
     pub(crate) fn table(&self) -> Option<&str> {
         match self {
             Target::Entities(table) | Target::Entity { table, .. } => Some(table),
@@ -60,7 +59,7 @@ impl Target {
     }
 }
 
-/// What is looked for in the wrong place.
+/// The resource that a misplaced path asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Misplaced {
     Tables,
@@ -76,20 +75,20 @@ pub(crate) struct Keys {
     pub(crate) row: String,
 }
 
-/// Where a request goes.
+/// The address of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Address {
     /// The account, if path or host name it.
     pub(crate) account: Option<String>,
-    /// Whether it is the copy that can only be read.
+    /// Whether it is the read-only secondary.
     pub(crate) is_secondary: bool,
-    /// What the path of every resource begins with: empty, or a slash and the account.
+    /// The prefix of every resource's path: empty, or a slash and the account.
     pub(crate) prefix: String,
     pub(crate) target: Target,
 }
 
 impl Address {
-    /// Reads the address of a request.
+    /// Parses the address of a request.
     pub(crate) fn parse(flavour: Flavour, host: &str, path: &str) -> Result<Self, TableError> {
         let (account, is_secondary, prefix, rest) = match account_in_host(host) {
             Some((account, is_secondary)) => (Some(account), is_secondary, String::new(), path),
@@ -100,7 +99,7 @@ impl Address {
     }
 }
 
-/// The flavour that a host name stands for, if it does.
+/// The flavour that a host name implies, if any.
 pub(crate) fn flavour_of_host(host: &str) -> Option<Flavour> {
     let host = host.to_ascii_lowercase();
     if host.contains(".table.core.") {
@@ -110,7 +109,7 @@ pub(crate) fn flavour_of_host(host: &str) -> Option<Flavour> {
     is_cosmos.then_some(Flavour::Cosmos)
 }
 
-/// `account.table...`, and whether it is the secondary.
+/// Parses `account.table...`; also whether it is the secondary.
 fn account_in_host(host: &str) -> Option<(String, bool)> {
     let (label, rest) = host.split_once('.')?;
     rest.to_ascii_lowercase().starts_with("table.").then(|| without_secondary(label))
@@ -123,7 +122,7 @@ fn without_secondary(name: &str) -> (String, bool) {
     }
 }
 
-/// The account at the beginning of a path. One SDK asks the secondary with both names.
+/// The account at the beginning of a path. One SDK addresses the secondary with both names.
 fn split_account(path: &str) -> Result<(Option<String>, bool, String, &str), TableError> {
     let (first, rest) = first_segment(path);
     if first.is_empty() {
@@ -139,13 +138,13 @@ fn split_account(path: &str) -> Result<(Option<String>, bool, String, &str), Tab
     Ok((Some(account), is_secondary, format!("/{first}"), rest))
 }
 
-/// The first segment of a path, and what follows it, with its slash.
+/// The first segment of a path, and the rest with its slash.
 fn first_segment(path: &str) -> (&str, &str) {
     let path = path.strip_prefix('/').unwrap_or(path);
     path.split_at(path.find('/').unwrap_or(path.len()))
 }
 
-/// What the path below an account names.
+/// The resource that the path below an account names.
 fn target(path: &str) -> Result<Target, TableError> {
     let decoded = percent_decode_str(path).decode_utf8().map_err(|_| TableError::invalid_uri())?;
     let path = decoded.strip_prefix('/').unwrap_or(&decoded);
@@ -171,7 +170,7 @@ fn target(path: &str) -> Result<Target, TableError> {
     }
 }
 
-/// A name and perhaps keys in parentheses.
+/// A name, and keys in parentheses if there are any.
 struct Segment<'p> {
     name: String,
     keys: SegmentKeys,
@@ -211,7 +210,7 @@ impl<'p> Segment<'p> {
     }
 }
 
-/// What stands in parentheses, up to and with the closing one, and what follows.
+/// The text in parentheses up to and including the closing one, and the rest.
 fn parse_keys(text: &str) -> Option<(SegmentKeys, &str)> {
     let text = text.trim_start_matches(' ');
     if let Some(rest) = text.strip_prefix(')') {
@@ -247,7 +246,7 @@ fn parse_keys(text: &str) -> Option<(SegmentKeys, &str)> {
     }
 }
 
-/// A text in single quotes, in which two stand for one, and what follows.
+/// A text in single quotes, in which a doubled quote stands for one, and the rest.
 fn parse_literal(text: &str) -> Option<(String, &str)> {
     let mut rest = text.strip_prefix('\'')?;
     let mut out = String::new();

@@ -1,11 +1,12 @@
-//! Where a list goes on: keys in a form that headers can carry and that is never empty.
+//! The position where a list continues: keys in a form that headers can carry and that is never
+//! empty.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE;
 
 use crate::errors::TableError;
 
-/// Longest text of a token: the longest key in base64, with room.
+/// Longest token: the longest key in base64, with some reserve.
 const TOKEN_BYTES_MAX: usize = 8 * 1024;
 
 /// The token of a key: `1!{length}!{base64}`.

@@ -1,4 +1,5 @@
-//! What browsers' pages of other origins may ask, by the rules of the service.
+//! CORS: the requests that browsers may send for pages of other origins, by the rules of the
+//! service.
 
 use hyper::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
@@ -12,7 +13,7 @@ use crate::properties::CorsRule;
 use crate::reply::Reply;
 use crate::request::text;
 
-/// Answers what a browser asks before it asks.
+/// Answers a CORS preflight request.
 pub(crate) fn preflight(rules: &[CorsRule], headers: &HeaderMap) -> Result<Reply, TableError> {
     let (Some(origin), Some(method)) =
         (text(headers, &ORIGIN), text(headers, &ACCESS_CONTROL_REQUEST_METHOD))
@@ -46,7 +47,7 @@ pub(crate) fn preflight(rules: &[CorsRule], headers: &HeaderMap) -> Result<Reply
     Ok(reply)
 }
 
-/// Whether a rule lets the page that a request comes from ask this.
+/// Whether a rule allows the page that sends a request to do so.
 pub(crate) fn allows(rules: &[CorsRule], method: &Method, headers: &HeaderMap) -> bool {
     text(headers, &ORIGIN).is_some_and(|origin| rule_for(rules, origin, method).is_some())
 }
@@ -55,7 +56,7 @@ fn rule_for<'r>(rules: &'r [CorsRule], origin: &str, method: &Method) -> Option<
     rules.iter().find(|rule| allows_origin(rule, origin) && has(&rule.methods, method.as_str()))
 }
 
-/// Adds to a reply what lets a page see it.
+/// Adds the headers that let a page read the reply.
 pub(crate) fn allow(
     rules: &[CorsRule],
     method: &Method,
@@ -68,7 +69,7 @@ pub(crate) fn allow(
     };
     let allow_origin = allow_origin_value(rule, origin);
     let reply = reply.header(ACCESS_CONTROL_ALLOW_ORIGIN, allow_origin);
-    // What everybody is told does not vary.
+    // A response that is the same for all origins does not vary.
     let reply = if allow_origin == "*" { reply } else { reply.header(VARY, "Origin") };
     match rule.exposed_headers.as_str() {
         "" => reply,
@@ -92,7 +93,7 @@ fn has(list: &str, requested: &str) -> bool {
     list.split(',').any(|item| item.trim().eq_ignore_ascii_case(requested))
 }
 
-/// Whether all headers are allowed; a star at the end allows those that begin so.
+/// Whether all headers are allowed; a trailing star allows headers with that prefix.
 fn allows_headers(rule: &CorsRule, requested: &str) -> bool {
     let is_allowed = |header: &str| {
         rule.allowed_headers.split(',').map(str::trim).any(|allowed| {

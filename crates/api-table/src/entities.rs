@@ -1,4 +1,4 @@
-//! Entities by their keys: read, inserted, replaced, merged and deleted.
+//! Entities by their keys: read, insert, replace, merge and delete.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ pub(crate) struct Write {
     pub(crate) kind: WriteKind,
 }
 
-/// What a write does, for its reply.
+/// The kind of a write, for its reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WriteKind {
     Insert,
@@ -71,7 +71,7 @@ pub(crate) fn read(
     read.map_err(|error| TableError::of_entity(error, context.flavour))
 }
 
-/// Writes of one entity, by themselves.
+/// Writes of one entity outside of a batch.
 pub(crate) async fn write(
     service: &Service,
     ctx: &mut RequestContext,
@@ -106,7 +106,7 @@ async fn commit(
     written.map_err(|error| TableError::of_entity(error, context.flavour))
 }
 
-/// What a write needs to be allowed: an update needs less than what may insert as well.
+/// The permission that a write needs: a pure update needs less than a write that may also insert.
 pub(crate) fn check_permission(
     context: &TableContext,
     verb: Verb,
@@ -123,7 +123,7 @@ pub(crate) fn check_permission(
     context.identity.check(required, Some(table))
 }
 
-/// What the engine is to do. Without keys they are those in the body.
+/// The operation for the engine. Without keys in the address those of the body are used.
 pub(crate) fn prepare(
     context: &TableContext,
     verb: Verb,
@@ -198,7 +198,7 @@ fn check_keys(context: &TableContext, keys: &Keys) -> Result<(), TableError> {
     Ok(())
 }
 
-/// The reply to a write that left an entity.
+/// The reply to a write that stored an entity.
 pub(crate) fn reply_to_write(
     context: &TableContext,
     (table, keys): (&str, &Keys),
@@ -230,7 +230,7 @@ pub(crate) fn url_of(context: &TableContext, table: &str, keys: &Keys) -> String
     format!("{}/{link}", context.service_url)
 }
 
-/// A reply that shows one entity.
+/// A reply with one entity.
 pub(crate) fn shown(
     context: &TableContext,
     (table, metadata, selection): (&str, Metadata, &Selection),

@@ -1,4 +1,4 @@
-//! From what went wrong to the service's status, code and words.
+//! Maps errors to the service's status, code and message.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use model::ErrorKind;
 use crate::Flavour;
 use crate::edm::EntityError;
 
-/// An error on its way out. `Result<_, TableError>` is what every handler returns.
+/// An error that becomes a response. `Result<_, TableError>` is what every handler returns.
 #[derive(Debug)]
 pub(crate) struct TableError {
     pub(crate) status: StatusCode,
@@ -20,18 +20,18 @@ pub(crate) struct TableError {
     pub(crate) extra: Option<Box<Extra>>,
 }
 
-/// What only some errors carry.
+/// Fields that only some errors have.
 #[derive(Debug, Default)]
 pub(crate) struct Extra {
-    /// When the client may come again.
+    /// When the client may retry.
     pub(crate) retry_after: Option<Duration>,
-    /// Whom it may ask for a token.
+    /// The authority that issues tokens, for the client.
     pub(crate) challenge: Option<String>,
     /// For the log, not for the client.
     pub(crate) detail: Option<String>,
 }
 
-/// What of a signature does not fit a request.
+/// Which part of a signature does not match the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mismatch {
     Permission,
@@ -65,18 +65,18 @@ impl TableError {
         Self { extra: Some(extra), ..self }
     }
 
-    /// The same, for a client that may come again then.
+    /// Adds the time after which the client may retry.
     pub(crate) fn after(self, retry_after: Duration) -> Self {
         self.with(|extra| extra.retry_after = Some(retry_after))
     }
 
-    /// 401 instead, for a client that may ask somebody for a token.
+    /// Makes it a 401 that tells the client where to get a token.
     pub(crate) fn challenged(self, challenge: String) -> Self {
         let error = self.with(|extra| extra.challenge = Some(challenge));
         Self { status: StatusCode::UNAUTHORIZED, ..error }
     }
 
-    /// The same, with something for the log.
+    /// Adds a detail for the log.
     pub(crate) fn detailed(self, detail: impl Into<String>) -> Self {
         self.with(|extra| extra.detail = Some(detail.into()))
     }
@@ -86,7 +86,7 @@ impl TableError {
         Self::new(400, "InvalidInput", message)
     }
 
-    /// A header has a value that it can't have.
+    /// An invalid header value.
     pub(crate) fn invalid_header() -> Self {
         Self::new(
             400,
@@ -95,12 +95,12 @@ impl TableError {
         )
     }
 
-    /// 400 without saying what.
+    /// 400 without details.
     pub(crate) fn invalid_inputs() -> Self {
         Self::invalid_input("One of the request inputs is not valid.")
     }
 
-    /// 400 for a body that can't be understood.
+    /// 400 for a body that can't be parsed.
     pub(crate) fn unprocessable() -> Self {
         Self::invalid_input("An error occurred while processing this request.")
     }
@@ -194,7 +194,7 @@ impl TableError {
         )
     }
 
-    /// The same, with what to look at.
+    /// The same error, with advice on the cause.
     pub(crate) fn not_authenticated_since(why: &str) -> Self {
         let error = Self::not_authenticated();
         Self { message: format!("{} {why}", error.message).into(), ..error }
@@ -209,7 +209,7 @@ impl TableError {
         )
     }
 
-    /// 403 for somebody who may do other things, by what does not fit.
+    /// 403 for a caller with other rights, by the part that does not match.
     pub(crate) fn not_authorized(mismatch: Mismatch) -> Self {
         let (code, what) = match mismatch {
             Mismatch::Permission => ("AuthorizationPermissionMismatch", "permission"),
@@ -242,12 +242,12 @@ impl TableError {
         .detailed(detail)
     }
 
-    /// Whether it is about who sent the request.
+    /// Whether the request was refused because of its sender.
     pub(crate) fn is_denial(&self) -> bool {
         matches!(self.status, StatusCode::FORBIDDEN | StatusCode::UNAUTHORIZED)
     }
 
-    /// What a refused change of an entity means.
+    /// Maps a refused change of an entity.
     pub(crate) fn of_entity(error: engine::Error, flavour: Flavour) -> Self {
         let kind = error.kind();
         if kind == ErrorKind::OwnerNotFound {
@@ -259,7 +259,7 @@ impl TableError {
         Self::of_engine(error, flavour)
     }
 
-    /// What a refused change of a table means.
+    /// Maps a refused change of a table.
     pub(crate) fn of_table(error: engine::Error, flavour: Flavour) -> Self {
         match error.kind() == ErrorKind::AlreadyExists {
             true => Self::table_exists(),
@@ -267,7 +267,7 @@ impl TableError {
         }
     }
 
-    /// The one table of this front end.
+    /// The error table of this front end.
     fn of_engine(error: engine::Error, flavour: Flavour) -> Self {
         if let engine::Error::Throttled { retry_after } = error {
             return Self::throttled(retry_after, flavour);
@@ -276,7 +276,7 @@ impl TableError {
             return crate::stored::table_error_of(rule).into();
         }
         if matches!(error, engine::Error::DiskAlmostFull { .. }) {
-            // The log tells of it once, not for each request.
+            // The disk monitor logs it once, not for each request.
             return Self::new(503, "ServerBusy", format!("The server is busy: {error}."));
         }
         match error.kind() {
@@ -299,7 +299,7 @@ impl TableError {
                 Self::new(403, "AccountLimitExceeded", error.to_string())
             }
             ErrorKind::TooLarge => EntityError::EntityTooLarge.into(),
-            // Handled above, with the time to wait.
+            // Handled above, with its retry delay.
             ErrorKind::Throttled => Self::throttled(Duration::from_millis(1), flavour),
             ErrorKind::RangeGone
             | ErrorKind::RangeMoving

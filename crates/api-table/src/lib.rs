@@ -1,11 +1,11 @@
 //! The Table front end: OData over HTTP in, engine operations down, HTTP responses out.
 //!
 //! It speaks two [flavours](Flavour) of the same protocol: that of the storage service and that of
-//! Cosmos DB. Start reading at [`Service::serve`], which takes a request through the same stations
-//! every time: address ([`address`]), caller ([`auth`]), body, route ([`routes`]), handler, reply
+//! Cosmos DB. Start reading at [`Service::serve`], which takes every request through the same
+//! stages: address ([`address`]), caller ([`auth`]), body, route ([`routes`]), handler, reply
 //! ([`reply`] or [`errors`]).
 //!
-//! It is *not* a place for storage, partitioning or query evaluation.
+//! Storage, partitioning and query evaluation do *not* belong here.
 #![forbid(unsafe_code)]
 
 mod acl;
@@ -36,7 +36,7 @@ pub use front::DEVELOPMENT_KEY;
 pub use observe::{Observation, Operation};
 pub use service::{Accounts, DEVELOPMENT_ACCOUNT, Hooks, Service};
 
-/// Whose rules, names and words are followed.
+/// The service whose rules, names and messages are followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flavour {
     /// The tables of a storage account.

@@ -6,17 +6,17 @@ use crate::errors::TableError;
 const STORAGE_CHARS: std::ops::RangeInclusive<usize> = 3..=63;
 const COSMOS_CHARS_MAX: usize = 254;
 
-/// Checks the name of a table that a path carries.
+/// Checks the table name in a path.
 pub(crate) fn check_table(name: &str, flavour: Flavour) -> Result<(), TableError> {
     match flavour {
         Flavour::Storage => check_storage(name),
-        // What can't be created is not found.
+        // A name that can't be created is simply not found.
         Flavour::Cosmos => Ok(()),
     }
 }
 
-/// Checks the name of a table that is to be deleted: of one that is too long it is enough that it
-/// is not found.
+/// Checks the name of a table to delete: if it is too long, the error is that the table is not
+/// found.
 pub(crate) fn check_deleted_table(name: &str, flavour: Flavour) -> Result<(), TableError> {
     match flavour {
         Flavour::Storage => check_storage(name),
@@ -24,7 +24,7 @@ pub(crate) fn check_deleted_table(name: &str, flavour: Flavour) -> Result<(), Ta
     }
 }
 
-/// Checks the name of a table that is to be made.
+/// Checks the name of a table to create.
 pub(crate) fn check_new_table(name: &str, flavour: Flavour) -> Result<(), TableError> {
     match flavour {
         Flavour::Storage if name.eq_ignore_ascii_case("tables") => {
@@ -39,7 +39,7 @@ pub(crate) fn check_new_table(name: &str, flavour: Flavour) -> Result<(), TableE
 fn check_storage(name: &str) -> Result<(), TableError> {
     let begins_well = name.starts_with(|c: char| c.is_ascii_alphabetic());
     if !begins_well || !name.bytes().all(|b| b.is_ascii_alphanumeric()) {
-        // The service spells it like this.
+        // The service's own spelling.
         return Err(TableError::new(
             400,
             "InvalidResourceName",

@@ -1,33 +1,33 @@
-//! The kinds of requests that are counted.
+//! The kinds of requests for metrics.
 
-/// Kinds of requests that are told apart when they are counted.
+/// Kinds of requests that metrics distinguish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// All tables, or one.
+    /// A list of tables, or a read of one.
     ListTables,
-    /// A new table.
+    /// A create of a table.
     CreateTable,
-    /// The end of a table.
+    /// A delete of a table.
     DeleteTable,
-    /// One entity by its keys.
+    /// A read of one entity by its keys.
     GetEntity,
-    /// Entities by a filter.
+    /// A query of entities.
     QueryEntities,
-    /// A new entity.
+    /// An insert of an entity.
     InsertEntity,
-    /// Another version of an entity, or a new one.
+    /// A replace of an entity, or an insert if it does not exist.
     ReplaceEntity,
-    /// A change of some properties of an entity, or a new one.
+    /// A merge into an entity, or an insert if it does not exist.
     MergeEntity,
-    /// The end of an entity.
+    /// A delete of an entity.
     DeleteEntity,
     /// An entity group transaction.
     Batch,
     /// Stored access policies of a table.
     Policies,
-    /// Properties and statistics of the service, and what browsers ask before they ask.
+    /// Properties and statistics of the service, and CORS preflight requests.
     Service,
-    /// Everything else, and what was refused before its kind was known.
+    /// All other requests, and those refused before their kind was known.
     Other,
 }
 
@@ -69,5 +69,5 @@ impl Operation {
     }
 }
 
-/// A request that was answered.
+/// An answered request, for the observer.
 pub type Observation = front::Observation<Operation>;

@@ -7,12 +7,12 @@ use crate::errors::TableError;
 /// Most options of a request.
 const OPTIONS_MAX: usize = 64;
 
-/// Options by name, in the order they came.
+/// Options by name, in the order of the request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Options(Vec<(String, String)>);
 
 impl Options {
-    /// Reads what follows the question mark.
+    /// Parses the text after the question mark.
     pub(crate) fn parse(query: &str) -> Result<Self, TableError> {
         let mut options = Vec::new();
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
@@ -21,7 +21,7 @@ impl Options {
             }
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             let name = decode(name)?;
-            // Blanks of filters may come as in forms; in base64 a plus is a plus.
+            // Blanks in filters may be encoded as in forms; in base64 a plus is a plus.
             let value = match name.starts_with('$') {
                 true => decode(&value.replace('+', " "))?,
                 false => decode(value)?,
@@ -36,7 +36,7 @@ impl Options {
         self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// Whether an option has a value, in any case.
+    /// Whether an option has this value, in any case.
     pub(crate) fn is(&self, name: &str, value: &str) -> bool {
         self.get(name).is_some_and(|given| given.eq_ignore_ascii_case(value))
     }

@@ -1,5 +1,5 @@
-//! Properties and statistics of the service. Logging and metrics settings are kept for those who
-//! set them; rules for browsers are followed ([`crate::cors`]).
+//! Properties and statistics of the service. Logging and metrics settings are only stored and
+//! returned; CORS rules are applied ([`crate::cors`]).
 
 use engine::catalog::{NewOpaque, OpaqueKind, OpaqueOwner};
 use hyper::StatusCode;
@@ -20,7 +20,7 @@ const ORIGINS_MAX: usize = 64;
 const ORIGIN_CHARS_MAX: usize = 256;
 const SETTING_NAME: &str = "table-service";
 
-/// How long something is kept.
+/// How long data is kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Retention {
     days: Option<u32>,
@@ -57,7 +57,7 @@ impl Default for Metrics {
     }
 }
 
-/// Which browsers' pages may ask what.
+/// A CORS rule: which origins may send which requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CorsRule {
     pub(crate) origins: String,
@@ -83,7 +83,7 @@ pub(crate) fn get(service: &Service, request: &Request) -> Result<Reply, TableEr
     Ok(Reply::xml(StatusCode::OK, written(&of(service, context))))
 }
 
-/// `PUT /?restype=service&comp=properties`. What is not sent stays as it is.
+/// `PUT /?restype=service&comp=properties`. Omitted members stay as they are.
 pub(crate) async fn set(service: &Service, request: &Request) -> Result<Reply, TableError> {
     let context = &request.context;
     admit(context, RequiredPermission::WriteService)?;
@@ -99,7 +99,7 @@ pub(crate) async fn set(service: &Service, request: &Request) -> Result<Reply, T
     Ok(Reply::empty(StatusCode::ACCEPTED))
 }
 
-/// `GET /?restype=service&comp=stats`, of the secondary alone.
+/// `GET /?restype=service&comp=stats`, on the secondary only.
 pub(crate) fn stats(request: &Request, now: model::Timestamp) -> Result<Reply, TableError> {
     let context = &request.context;
     admit(context, RequiredPermission::ReadService)?;
@@ -130,7 +130,7 @@ fn of(service: &Service, context: &TableContext) -> Properties {
     stored(service, service.database_of(context))
 }
 
-/// The properties that are kept in a database.
+/// The stored properties of a database.
 pub(crate) fn stored(service: &Service, database: &str) -> Properties {
     let catalog = service.engine().catalog();
     let read = || {
@@ -150,7 +150,7 @@ fn changed(mut properties: Properties, root: &Element) -> Result<Properties, Tab
             "HourMetrics" => properties.hour = read_metrics(element)?,
             "MinuteMetrics" => properties.minute = read_metrics(element)?,
             "Cors" => properties.cors = read_rules(element)?,
-            // Of other services, or of other times.
+            // Members of other services, or of other versions.
             "DefaultServiceVersion" => {}
             _ => return Err(TableError::invalid_xml()),
         }

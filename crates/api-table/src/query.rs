@@ -1,8 +1,9 @@
-//! Entities by a filter, in the order of their keys.
+//! Entities by a filter, in key order.
 //!
-//! What a filter says of keys becomes stretches of the order of keys ([`lang::odata`]), which the
-//! engine lists; the rest of it is tested on each entity. One entity is a point read, entities of
-//! one partition are a scan of its rows, and all others come out of each range's index in order.
+//! The conditions of a filter on keys become ranges of the key order ([`lang::odata`]), which the
+//! engine lists; the rest of the filter is tested on each entity. One entity is a point read,
+//! entities of one partition are a scan of its rows, and all others are read from each range's
+//! index in order.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -31,17 +32,17 @@ use crate::stored;
 
 /// Most entities of a page.
 const PAGE_MAX: usize = 1000;
-/// A list of this many bytes is written on the spot.
+/// Lists up to this size are written inline.
 const INLINE_BYTES_MAX: usize = 128 * 1024;
-/// Ranges that are looked into for whether a full page is the last one.
+/// Ranges that are read ahead to find out whether a full page is the last one.
 const RANGES_AHEAD_MAX: usize = 16;
 
-/// Refuses options that the service has not.
+/// Refuses options that the service does not have.
 pub(crate) fn check_options(options: &Options) -> Result<(), TableError> {
     options.names().try_for_each(|name| check_option(name).map_err(TableError::from))
 }
 
-/// The most entities or tables of a page.
+/// The maximum number of entities or tables of a page.
 pub(crate) fn top(options: &Options, flavour: Flavour) -> Result<Option<usize>, TableError> {
     let Some(text) = options.get("$top") else { return Ok(None) };
     let top: usize = text.trim().parse().map_err(|_| TableError::invalid_inputs())?;
@@ -95,7 +96,7 @@ pub(crate) async fn query(
     })
 }
 
-/// Entities on their way into a reply.
+/// Entities to be written into a reply.
 struct List {
     items: Vec<StoredItem>,
     metadata: Metadata,
@@ -106,7 +107,8 @@ struct List {
 }
 
 impl List {
-    /// The text of the list. A long one is written where it keeps no other request waiting.
+    /// The text of the list. A long one is written on another thread, so that other requests do not
+    /// wait.
     async fn written(self, service: &Service) -> Result<Vec<u8>, TableError> {
         if self.bytes() <= INLINE_BYTES_MAX {
             return self.write();
@@ -136,7 +138,7 @@ impl List {
     }
 }
 
-/// The keys that a page begins with, as the page before named them.
+/// The keys at which a page begins, from the continuation of the previous page.
 fn start_of(options: &Options) -> Result<Option<ItemKey>, TableError> {
     let key = options.get("NextPartitionKey").filter(|token| !token.is_empty());
     let id = options.get("NextRowKey").filter(|token| !token.is_empty());
@@ -145,11 +147,11 @@ fn start_of(options: &Options) -> Result<Option<ItemKey>, TableError> {
     Ok(Some(ItemKey { key: key_of(key)?, id }))
 }
 
-/// What a page holds.
+/// The contents of a page.
 #[derive(Default)]
 struct QueryResult {
     items: Vec<StoredItem>,
-    /// The keys that the next page begins with: partition key and row key.
+    /// The keys at which the next page begins: partition key and row key.
     next: Option<ItemKey>,
     points: usize,
     scan_ranges: usize,
@@ -158,7 +160,7 @@ struct QueryResult {
 }
 
 impl QueryResult {
-    /// How it was found, for people.
+    /// The access path, for people.
     fn plan(&self) -> String {
         let Self { points, scan_ranges, ranges, scans, .. } = self;
         let plan = format!("points={points};stretches={scan_ranges};ranges={ranges}");
@@ -166,7 +168,7 @@ impl QueryResult {
     }
 }
 
-/// A query under way.
+/// A running query.
 struct EntityQuery<'q> {
     service: &'q Service,
     context: &'q TableContext,
@@ -212,7 +214,7 @@ impl EntityQuery<'_> {
             let next = self.take(ctx, range, scan_range, room, &mut result).await;
             charge += ctx.served.charge;
             let next = match next {
-                // The client takes what there is and comes again for the rest.
+                // The client gets the entities read so far and continues with the rest.
                 Err((error, from)) if error.retry_after().is_some() && !result.items.is_empty() => {
                     Some(from)
                 }
@@ -227,8 +229,8 @@ impl EntityQuery<'_> {
         Ok(result)
     }
 
-    /// Takes entities of one range. Returns where it goes on, if it does; with an error, where
-    /// it would have begun.
+    /// Reads entities of one range. Returns where it continues, if it does; with an error, where it
+    /// would have begun.
     async fn take(
         &self,
         ctx: &mut RequestContext,
@@ -275,7 +277,7 @@ impl EntityQuery<'_> {
     }
 }
 
-/// A part of the order of keys, and bounds of row keys within it.
+/// A range of the key order, and bounds of row keys within it.
 struct ScanRange {
     from: ItemKey,
     end: Option<ItemKey>,
@@ -283,7 +285,7 @@ struct ScanRange {
 }
 
 impl ScanRange {
-    /// What a range covers, from the given keys on.
+    /// The part of a range from the given keys on.
     fn of(range: &KeyRange, from: Option<&ItemKey>) -> Self {
         let (first, last) = (&range.partition, &range.row);
         let lower = match (&first.lower, &last.lower) {
@@ -318,10 +320,10 @@ impl ScanRange {
         self.end.as_ref().is_some_and(|end| *end <= self.from)
     }
 
-    /// The same in terms of items, whose ids are in the order of row keys.
+    /// The same range in terms of items, whose ids have the order of row keys.
     fn listing(self, filter: &EntityFilter, items_max: usize) -> Listing {
         let id_of = |row: String| match row.is_empty() {
-            // Before the id of the empty row key there is nothing.
+            // No id is smaller than that of the empty row key.
             true => row,
             false => item_id_of(&row).into_owned(),
         };

@@ -1,4 +1,4 @@
-//! Responses, with every header that the protocol wants on all of them.
+//! Responses, with every header that the protocol requires on all of them.
 
 use bytes::Bytes;
 use front::decimal;
@@ -19,7 +19,7 @@ use crate::stored;
 
 const SERVER_NAME: &str = concat!("Planisphere-Table/", env!("CARGO_PKG_VERSION"));
 
-/// What a handler answers.
+/// A handler's reply.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) status: StatusCode,
@@ -28,7 +28,7 @@ pub(crate) struct Reply {
 }
 
 impl Reply {
-    /// Without a body.
+    /// A reply without a body.
     pub(crate) fn empty(status: StatusCode) -> Self {
         Self { status, headers: HeaderMap::with_capacity(16), body: Bytes::new() }
     }
@@ -37,13 +37,13 @@ impl Reply {
         Self::empty(StatusCode::NO_CONTENT)
     }
 
-    /// With a JSON body.
+    /// A reply with a JSON body.
     pub(crate) fn json(status: StatusCode, metadata: Metadata, body: impl Into<Bytes>) -> Self {
         let reply = Self { body: body.into(), ..Self::empty(status) };
         reply.typed(json_type(metadata))
     }
 
-    /// With an XML body.
+    /// A reply with an XML body.
     pub(crate) fn xml(status: StatusCode, body: impl Into<Bytes>) -> Self {
         let reply = Self { body: body.into(), ..Self::empty(status) };
         reply.typed(HeaderValue::from_static("application/xml"))
@@ -54,7 +54,7 @@ impl Reply {
         self
     }
 
-    /// With one more header. A text that no header can carry is left out.
+    /// Adds one more header. A text that is no valid header value is left out.
     #[must_use]
     pub(crate) fn header(mut self, name: HeaderName, text: &str) -> Self {
         if let Ok(value) = HeaderValue::from_str(text) {
@@ -68,7 +68,7 @@ impl Reply {
         self.header(ETAG, etag)
     }
 
-    /// With the address of what was written.
+    /// Adds the address of the written resource.
     #[must_use]
     pub(crate) fn located(self, url: &str) -> Self {
         self.header(LOCATION, url)
@@ -83,18 +83,18 @@ fn json_type(metadata: Metadata) -> HeaderValue {
     })
 }
 
-/// What every response tells besides the handler's reply.
+/// Values for the headers of every response, besides the handler's reply.
 pub(crate) struct Envelope<'a> {
     pub(crate) flavour: Flavour,
     pub(crate) request_id: &'a HeaderValue,
     pub(crate) client_request_id: Option<&'a HeaderValue>,
     pub(crate) version: Option<&'a HeaderValue>,
     pub(crate) charge: Charge,
-    /// Seconds and ticks of now, for errors.
+    /// The current time in seconds and ticks, for errors.
     pub(crate) now_ticks: u64,
-    /// Whether errors are told in XML.
+    /// Whether errors are written in XML.
     pub(crate) wants_xml: bool,
-    /// Whether a browser asks before it asks.
+    /// Whether it is a CORS preflight request.
     pub(crate) is_preflight: bool,
 }
 
@@ -118,11 +118,11 @@ impl Envelope<'_> {
         response
     }
 
-    /// The reply that tells of an error.
+    /// The reply for an error.
     pub(crate) fn error(&self, error: &TableError) -> Reply {
         let message = self.message_of(error, None);
         let reply = match (self.is_preflight, self.wants_xml) {
-            // What browsers are told is the same in all services of storage.
+            // The errors of preflight requests have the same form in all storage services.
             (true, _) => Reply::xml(error.status, plain_error(error.code, &message)),
             (false, true) => Reply::xml(error.status, xml_error(error.code, &message)),
             (false, false) => {
@@ -131,7 +131,7 @@ impl Envelope<'_> {
         };
         let mut reply = reply.header(name::ERROR_CODE, error.code);
         if let Some(retry_after) = error.retry_after() {
-            // Whoever comes a little too early is refused again.
+            // Rounded up, because a client that retries slightly too early is refused again.
             let millis = retry_after.as_nanos().div_ceil(1_000_000).max(1);
             let seconds = millis.div_ceil(1000);
             reply = reply
@@ -147,7 +147,7 @@ impl Envelope<'_> {
         reply
     }
 
-    /// The text of an error: its words, and what to look for in logs. Errors of an operation in a
+    /// The text of an error: its message and ids to search logs for. Errors of an operation in a
     /// batch begin with its number.
     pub(crate) fn message_of(&self, error: &TableError, index: Option<usize>) -> String {
         let index = index.map(|index| format!("{index}:")).unwrap_or_default();
@@ -156,7 +156,7 @@ impl Envelope<'_> {
         format!("{index}{}\nRequestId:{id}\nTime:{time}", error.message)
     }
 
-    /// The body of an error, in the order of members that clients search for.
+    /// The body of an error, with members in the order that clients search for.
     pub(crate) fn json_error(&self, code: &str, message: &str) -> Vec<u8> {
         let mut out = Vec::with_capacity(256);
         out.extend_from_slice(br#"{"odata.error":{"code":"#);

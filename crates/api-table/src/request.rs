@@ -1,4 +1,4 @@
-//! A request as handlers see it: whose it is, what it is about, its options and its whole body.
+//! The request value that handlers receive: its account, target, options and whole body.
 
 use bytes::Bytes;
 use engine::ops::EtagCondition;
@@ -15,7 +15,7 @@ use crate::headers::name;
 use crate::options::Options;
 use crate::stored;
 
-/// What a request does.
+/// The verb of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verb {
     Get,
@@ -26,7 +26,7 @@ pub(crate) enum Verb {
 }
 
 impl Verb {
-    /// The verb of a request: its method, or the one that a POST carries along.
+    /// The verb of a request: its method, or the override in a POST.
     pub(crate) fn of(method: &Method, headers: &HeaderMap) -> Result<Self, TableError> {
         let mut tunnelled = headers.get_all(name::X_HTTP_METHOD).iter();
         let Some(tunnel) = tunnelled.next() else { return Self::named(method.as_str()) };
@@ -63,7 +63,7 @@ fn x_method(code: &'static str, message: &'static str) -> TableError {
     TableError::new(400, code, message)
 }
 
-/// What a client wants back from a write.
+/// What a client wants in the response to a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Preference {
     Content,
@@ -87,7 +87,7 @@ impl Preference {
     }
 }
 
-/// What is the same for a request and for all that it may carry.
+/// Values that a request shares with the operations of its batch.
 #[derive(Debug)]
 pub(crate) struct TableContext {
     pub(crate) flavour: Flavour,
@@ -95,7 +95,7 @@ pub(crate) struct TableContext {
     pub(crate) account: String,
     pub(crate) identity: Identity,
     pub(crate) is_secondary: bool,
-    /// Scheme, host and, where it is in the path, account: without a slash at the end.
+    /// Scheme, host and, where it is in the path, account: without a trailing slash.
     pub(crate) service_url: String,
 }
 
@@ -111,7 +111,7 @@ impl TableContext {
         Self { flavour, account, identity, is_secondary: address.is_secondary, service_url }
     }
 
-    /// What entities may be like.
+    /// The rules for entities.
     pub(crate) fn rules(&self) -> &'static Rules {
         stored::rules(self.flavour)
     }
@@ -137,7 +137,7 @@ impl Request {
         Preference::of(&self.headers)
     }
 
-    /// How much the reply says of types and addresses.
+    /// How much of types and addresses the reply includes.
     pub(crate) fn metadata(&self) -> Result<Metadata, TableError> {
         let wanted = self.options.get("$format").or_else(|| self.header(&ACCEPT));
         metadata_of(wanted.unwrap_or_default())
@@ -153,7 +153,7 @@ pub(crate) fn text<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h 
     headers.get(name)?.to_str().ok().map(str::trim)
 }
 
-/// The condition of `If-Match`, which is the only one there is.
+/// The condition of `If-Match`, the only conditional header.
 pub(crate) fn condition_of(headers: &HeaderMap) -> Result<Option<EtagCondition>, TableError> {
     if headers.contains_key(hyper::header::IF_NONE_MATCH) {
         return Err(TableError::invalid_inputs());
@@ -163,12 +163,12 @@ pub(crate) fn condition_of(headers: &HeaderMap) -> Result<Option<EtagCondition>,
     Ok(Some(match edm::parse_condition(text.trim())? {
         edm::Condition::Exists => EtagCondition::Any,
         edm::Condition::Version(date) => EtagCondition::ChangedAt(stored::ticks_of(date)),
-        // No version is as late as that.
+        // No version has this time.
         edm::Condition::Unknown => EtagCondition::ChangedAt(u64::MAX),
     }))
 }
 
-/// Reads a list of media types.
+/// Parses a list of media types.
 pub(crate) fn metadata_of(accept: &str) -> Result<Metadata, TableError> {
     let accept: String =
         accept.chars().filter(|c| !c.is_whitespace()).collect::<String>().to_ascii_lowercase();

@@ -1,4 +1,4 @@
-//! Which handler answers what.
+//! Dispatches requests to handlers.
 
 use engine::RequestContext;
 
@@ -11,7 +11,7 @@ use crate::request::{Request, Verb};
 use crate::service::Service;
 use crate::{Flavour, acl, batch, entities, names, properties, query, tables};
 
-/// Answers a request that may be answered.
+/// Handles an authorized request.
 pub(crate) async fn route(
     service: &Service,
     ctx: &mut RequestContext,
@@ -82,7 +82,7 @@ async fn of_component(
     }
 }
 
-/// What is asked of a table though it is the service's.
+/// Handles service requests that were sent to a table's address.
 fn misplaced(
     service: &Service,
     request: &Request,
@@ -117,7 +117,7 @@ fn invalid_url() -> TableError {
     TableError::invalid_input("Request url is invalid.")
 }
 
-/// What a request counts as.
+/// The kind under which a request is counted.
 pub(crate) fn operation_of(verb: Verb, target: &Target, options: &Options) -> Operation {
     match (target, verb) {
         (Target::Service, _) => Operation::Service,

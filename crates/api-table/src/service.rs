@@ -1,4 +1,4 @@
-//! The service: takes one HTTP request through its stations to a response.
+//! The service: takes one HTTP request through its stages to a response.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,10 +33,10 @@ pub const DEVELOPMENT_ACCOUNT: &str = "devstoreaccount1";
 
 /// Largest body of a request.
 const BODY_BYTES_MAX: usize = 4 * 1024 * 1024;
-/// Longest id of a request that is told back to its client.
+/// Longest client request id that is echoed.
 const CLIENT_ID_BYTES_MAX: usize = 1024;
 
-/// Whose tables are served, and how.
+/// The served accounts and their settings.
 #[derive(Clone, Debug)]
 pub struct Accounts {
     /// The keys of the server's own account.
@@ -45,27 +45,27 @@ pub struct Accounts {
     pub has_development_key: bool,
     /// Other accounts by name, each with tables of its own.
     pub others: Vec<(String, KeyRing)>,
-    /// Whether keys are good for anything; if not, only bearers of tokens are served.
+    /// Whether keys are accepted; if not, only bearers of tokens are served.
     pub has_local_auth: bool,
     /// Whether signatures must be recent.
     pub checks_dates: bool,
-    /// Throughput of tables that are created without one.
+    /// Throughput of tables that are created without a value.
     pub default_throughput: Option<u32>,
 }
 
-/// What the owner of a service hangs into it.
+/// Optional parts that the owner of a service supplies.
 #[derive(Clone)]
 pub struct Hooks {
-    /// Is told of every request.
+    /// Notified of every request.
     pub observer: Option<Arc<dyn Observer<Observation>>>,
-    /// Knows the bearers of directory tokens.
+    /// Identifies the bearers of directory tokens.
     pub directory: Arc<Directory>,
 }
 
 /// The Table API over one engine.
 pub struct Service {
     engine: Engine,
-    /// Of the server's own account.
+    /// Keys of the server's own account.
     signers: ArcSwap<Signers>,
     development: Option<Signers>,
     others: Vec<Account>,
@@ -78,26 +78,26 @@ pub struct Service {
     hooks: Hooks,
 }
 
-/// An account with tables of its own.
+/// An account with its own tables.
 struct Account {
     name: String,
     signers: Signers,
     database: String,
 }
 
-/// What is known about a request while it is served.
+/// The state of a request while it is served.
 struct Exchange {
     flavour: Flavour,
     operation: Operation,
     ctx: RequestContext,
-    /// The database whose rules for browsers count.
+    /// The database whose CORS rules apply.
     database: String,
-    /// The table it is about, if it is about one.
+    /// The table that it addresses, if any.
     table: Option<String>,
 }
 
 impl Exchange {
-    /// The table, if it is about one, by the name that it has for the NoSQL API.
+    /// The addressed table, if any, by its name in the NoSQL API.
     fn container(&self) -> Option<String> {
         self.table.as_ref().map(|table| format!("{}/{table}", self.database))
     }
@@ -137,18 +137,18 @@ impl Service {
         self.signers.store(Arc::new(Signers::new(keys)));
     }
 
-    /// Whether everybody knows one of the keys of the server's own account.
+    /// Whether one of the keys of the server's own account is well known.
     pub fn is_key_public(&self) -> bool {
         self.signers.load().is_public()
     }
 
-    /// Whether any account that is served has a key that everybody knows.
+    /// Whether any served account has a well-known key.
     pub fn has_public_key(&self) -> bool {
         let is_public = |account: &Account| account.signers.is_public();
         self.is_key_public() || self.development.is_some() || self.others.iter().any(is_public)
     }
 
-    /// Whether the rules of the account that a request is about let the page in that it comes from.
+    /// Whether the CORS rules of a request's account allow its origin.
     pub fn allows_origin(
         &self,
         (method, uri): (&Method, &Uri),
@@ -159,7 +159,7 @@ impl Service {
         if address::flavour_of_host(&host).unwrap_or(flavour) == Flavour::Cosmos {
             return false;
         }
-        // What a browser asks beforehand is answered by the rules, and does nothing.
+        // A preflight request is answered from the rules, and has no effect.
         if method == Method::OPTIONS {
             return true;
         }
@@ -168,7 +168,7 @@ impl Service {
         cors::allows(&properties::stored(self, database).cors, method, headers)
     }
 
-    /// Answers a request that is refused for the site it comes from.
+    /// The response to a request that is refused because of its origin.
     pub fn refuse(
         &self,
         head: &Parts,
@@ -224,7 +224,7 @@ impl Service {
         let (method, headers) = (head.method.clone(), head.headers.clone());
         let now_ticks = clock.now().0.saturating_mul(10_000);
         let wants_xml = wants_xml(&headers);
-        // Batches tell of errors before the reply is made.
+        // Batches report errors before the reply is made.
         let envelope = Envelope {
             flavour: exchange.flavour,
             request_id: &request_id,
@@ -272,7 +272,7 @@ impl Service {
         envelope.send(reply)
     }
 
-    /// Leaves a line about what is our fault, and about who was refused.
+    /// Logs server errors, and requests refused because of their sender.
     fn note(
         &self,
         failed: &TableError,
@@ -353,7 +353,7 @@ impl Service {
         let query = uri.query().unwrap_or_default().as_bytes();
         exchange.ctx.admission = Admission {
             digest: Admission::digest_of(&[uri.path().as_bytes(), query, &body.bytes]),
-            // The storage service knows no request units.
+            // The storage service has no request units.
             is_free_by_default: flavour == Flavour::Storage,
             ..Admission::default()
         };
@@ -375,7 +375,7 @@ impl Service {
         cors::preflight(&properties::stored(self, database).cors, headers)
     }
 
-    /// Who sent a request, and whose tables it is about.
+    /// Identifies the sender of a request and the account it addresses.
     fn identify(
         &self,
         head: &Parts,
@@ -465,8 +465,8 @@ impl Service {
         Ok((account, Identity::Sas(Box::new(grant))))
     }
 
-    /// The account that a request is about. Cosmos DB's accounts have their hosts to themselves,
-    /// so whatever name clients give it, there is but one.
+    /// The account that a request addresses. Each account of Cosmos DB has its own host, so there
+    /// is only one, whatever name clients use.
     fn account_of(&self, named: Option<&str>, flavour: Flavour) -> Result<String, TableError> {
         match (named, flavour) {
             (Some(name), Flavour::Cosmos) => Ok(name.to_owned()),
@@ -480,7 +480,7 @@ impl Service {
         }
     }
 
-    /// What the key of the account that made this signature allows, and whether everybody knows it.
+    /// The rights of the account key that made this signature, and whether it is well known.
     fn signer_of(
         &self,
         account: &str,
@@ -502,7 +502,7 @@ impl Service {
         by_development.or_else(|| by(&self.signers.load()))
     }
 
-    /// None of the account's keys made a signature.
+    /// The error for a signature that none of the account's keys made.
     fn wrong_key(&self, account: &str, flavour: Flavour) -> TableError {
         if !self.has_local_auth {
             return TableError::not_authenticated();
@@ -544,7 +544,7 @@ impl Service {
         self.default_throughput
     }
 
-    /// The database that holds the tables of a request's account.
+    /// The database with the tables of a request's account.
     pub(crate) fn database_of(&self, context: &TableContext) -> &str {
         self.database_named(&context.account)
     }
@@ -561,8 +561,8 @@ impl Service {
         catalog.containers(database).find(is_it).cloned()
     }
 
-    /// Gives a container of another API's making the index that lists entities, if it lacks it.
-    /// That is made while the container is used.
+    /// Starts a build of the index that lists entities, if a container that another API created
+    /// lacks it. The container stays usable meanwhile.
     pub(crate) async fn make_listable(&self, container: &Container) -> Result<(), engine::Error> {
         if stored::has_key_order(container) {
             return Ok(());
@@ -572,8 +572,8 @@ impl Service {
     }
 }
 
-/// Takes a signature for what it allows, unless a page of another site made it with a key that
-/// everybody knows.
+/// Accepts a signature with its rights, unless a page of another site made it with a well-known
+/// key.
 fn accept(signer: (Caller, bool), source: RequestSource) -> Result<Caller, TableError> {
     match signer {
         (_, true) if source.is_cross_site => Err(TableError::new(
@@ -592,7 +592,7 @@ fn challenged(error: TableError, authority: &str) -> TableError {
     ))
 }
 
-/// Refuses a version that is none. Any date is taken, so that clients of later versions work.
+/// Refuses an invalid version. Any date is accepted, so that clients of later versions work.
 fn check_version(headers: &HeaderMap) -> Result<(), TableError> {
     match headers.get(name::VERSION) {
         Some(version) if !is_version(version) => Err(TableError::invalid_header()),
@@ -616,7 +616,7 @@ fn host_of(uri: &Uri, headers: &HeaderMap) -> String {
     }
 }
 
-/// Whether a client reads XML and no JSON.
+/// Whether a client accepts XML and no JSON.
 fn wants_xml(headers: &HeaderMap) -> bool {
     let accept = text(headers, &ACCEPT).unwrap_or_default();
     accept.contains("xml") && !accept.contains("json")

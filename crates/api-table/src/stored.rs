@@ -1,4 +1,4 @@
-//! Tables and entities as the engine holds them: containers of one database, and their items.
+//! Tables and entities in the engine: containers of one database, and their items.
 
 use bytes::Bytes;
 use engine::listing;
@@ -20,11 +20,11 @@ pub(crate) const DATABASE: &str = "TablesDB";
 /// The path of a table's partition key.
 const KEY_PATH: &str = "/'$pk'";
 
-/// What the NoSQL API shows of a table.
+/// The policies of a table that the NoSQL API shows.
 const POLICIES: &str = r#"{"indexingPolicy":{"indexingMode":"consistent","automatic":true,"includedPaths":[],"excludedPaths":[{"path":"/*"},{"path":"/\"_etag\"/?"}],"compositeIndexes":[[{"path":"/\"$pk\"","order":"ascending"},{"path":"/id","order":"ascending"}]]},"partitionKey":{"paths":["/'$pk'"],"kind":"Hash","version":2},"uniqueKeyPolicy":{"uniqueKeys":[]},"conflictResolutionPolicy":{"mode":"LastWriterWins","conflictResolutionPath":"/_ts","conflictResolutionProcedure":""},"geospatialConfig":{"type":"Geography"}}"#;
 
-/// What a new table is to the engine. Entities are found by their keys, so nothing else of them is
-/// indexed until somebody asks for it through the NoSQL API.
+/// The container specification of a new table. Entities are found by their keys, so nothing else is
+/// indexed unless a client asks for it through the NoSQL API.
 pub(crate) fn table_spec(name: &str) -> Result<ContainerSpec, TableError> {
     let broken = || TableError::internal("the description of tables can't be read");
     let path = PropertyPath::parse(KEY_PATH).map_err(|_| broken())?;
@@ -52,7 +52,7 @@ pub(crate) fn table_spec(name: &str) -> Result<ContainerSpec, TableError> {
     })
 }
 
-/// Whether a container is a table: its partition key is where entities have theirs.
+/// Whether a container is a table: its partition key path is that of entities.
 pub(crate) fn is_table(container: &Container) -> bool {
     let definition = &container.spec.partition_key;
     let [path] = definition.paths.as_slice() else { return false };
@@ -62,14 +62,14 @@ pub(crate) fn is_table(container: &Container) -> bool {
         && definition.kind == PartitionKeyKind::Hash
 }
 
-/// Whether a table's entities are to be indexed in the order of their keys.
+/// Whether the container has an index in key order.
 pub(crate) fn has_key_order(container: &Container) -> bool {
     let indexing = &container.spec.indexing;
     let order = listing::key_order(&container.spec.partition_key);
     indexing.is_on && order.is_none_or(|order| indexing.composites.contains(&order))
 }
 
-/// The description of a table that lacks the order of keys, with it.
+/// The container's specification with the index in key order added.
 pub(crate) fn with_key_order(container: &Container) -> ContainerSpec {
     let mut spec = container.spec.clone();
     spec.indexing.is_on = true;
@@ -83,7 +83,7 @@ pub(crate) fn partition_key(key: &str) -> PartitionKey {
     PartitionKey([PartitionKeyComponent::String(key.to_owned())].into_iter().collect())
 }
 
-/// What entities may be like in a flavour.
+/// The rules for entities in a flavour.
 pub(crate) fn rules(flavour: Flavour) -> &'static Rules {
     match flavour {
         Flavour::Storage => &Rules::STORAGE,
@@ -91,14 +91,14 @@ pub(crate) fn rules(flavour: Flavour) -> &'static Rules {
     }
 }
 
-/// The item that holds an entity.
+/// Converts an entity to an item.
 pub(crate) fn item_of(entity: &Entity) -> Result<ItemBody, TableError> {
     let mut text = Vec::with_capacity(512);
     entity.write_item(&mut text);
     ItemBody::from_json(Bytes::from(text)).map_err(|_| EntityError::EntityTooLarge.into())
 }
 
-/// The entity that an item holds.
+/// Converts an item to an entity.
 pub(crate) fn entity_of(item: &StoredItem) -> Result<Entity, TableError> {
     let parsed = json::parse(item.body(), limits::ITEM_DEPTH_MAX);
     let value = parsed.map_err(|_| TableError::internal("an item can't be read"))?.value;
@@ -106,7 +106,7 @@ pub(crate) fn entity_of(item: &StoredItem) -> Result<Entity, TableError> {
     entity.ok_or_else(|| TableError::internal("an item is no entity"))
 }
 
-/// Checks what a merge makes of an entity.
+/// A check of the entity that results from a merge.
 pub(crate) fn check_of(flavour: Flavour) -> engine::patch::Check {
     fn check(item: &Value, rules: &Rules) -> Result<(), Unfit> {
         let now = date_of(0);
@@ -125,7 +125,7 @@ pub(crate) fn check_of(flavour: Flavour) -> engine::patch::Check {
 const TOO_MANY: Unfit = Unfit(1);
 const TOO_LARGE: Unfit = Unfit(2);
 
-/// What a number that [`check_of`] gave stands for.
+/// The error for a number that [`check_of`] returned.
 pub(crate) fn table_error_of(rule: u16) -> EntityError {
     if Unfit(rule) == TOO_MANY {
         EntityError::TooManyProperties
@@ -136,16 +136,16 @@ pub(crate) fn table_error_of(rule: u16) -> EntityError {
 
 const TICKS_PER_MILLI: u64 = 10_000;
 
-/// The date that lies so many 100 ns ticks after 1970.
+/// The date of a number of 100 ns ticks since 1970.
 pub(crate) fn date_of(ticks: u64) -> Date {
     Date {
         millis: i64::try_from(ticks / TICKS_PER_MILLI).unwrap_or(i64::MAX),
-        // A remainder is less than what it was divided by.
+        // A remainder is less than its divisor.
         ticks: u16::try_from(ticks % TICKS_PER_MILLI).unwrap_or_default(),
     }
 }
 
-/// 100 ns ticks since 1970; those of earlier dates, which no version has, are beyond all others.
+/// 100 ns ticks since 1970. Dates before 1970, which no version has, map to the largest number.
 pub(crate) fn ticks_of(date: Date) -> u64 {
     let millis = u64::try_from(date.millis).ok();
     let ticks = millis.and_then(|millis| millis.checked_mul(TICKS_PER_MILLI));

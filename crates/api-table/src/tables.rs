@@ -1,4 +1,4 @@
-//! Tables: made, listed, found and deleted.
+//! Tables: create, list, read and delete.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ const PAGE_MAX: usize = 1000;
 const BODY_DEPTH_MAX: usize = 8;
 
 impl Service {
-    /// The table of a name, as far as the flavour tells names apart.
+    /// The table of a name, compared with or without case as the flavour requires.
     pub(crate) fn find_table(
         &self,
         context: &TableContext,
@@ -131,7 +131,7 @@ pub(crate) async fn create(service: &Service, request: &Request) -> Result<Reply
     Ok(applied(reply.located(&url), request.preference()))
 }
 
-/// With what was preferred, if something was.
+/// Adds the applied preference, if there was one.
 pub(crate) fn applied(reply: Reply, preference: Option<Preference>) -> Reply {
     match preference {
         Some(preference) => reply.header(name::PREFERENCE_APPLIED, preference.text()),
@@ -156,7 +156,7 @@ pub(crate) async fn delete(
     Ok(Reply::no_content())
 }
 
-/// The database that holds the account's tables, made when it is first needed.
+/// The database with the account's tables, created on first use.
 pub(crate) async fn database(
     service: &Service,
     context: &TableContext,
@@ -168,7 +168,7 @@ pub(crate) async fn database(
     }
     match service.engine().create_database(name, None).await {
         Ok(database) => Ok(database.rid),
-        // Somebody was faster.
+        // Another request created it first.
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
             known().ok_or_else(|| TableError::internal("a database that is and is not"))
         }
@@ -176,7 +176,7 @@ pub(crate) async fn database(
     }
 }
 
-/// The name in the body of a request.
+/// The table name in the body of a request.
 fn table_name(body: &[u8]) -> Result<String, TableError> {
     let parsed = json::parse(body, BODY_DEPTH_MAX).map_err(|_| TableError::unprocessable())?;
     match parsed.value.field("TableName") {
@@ -186,7 +186,7 @@ fn table_name(body: &[u8]) -> Result<String, TableError> {
     }
 }
 
-/// What is provisioned: what the request says, or the default there is.
+/// The provisioned throughput: from the request, or the default.
 fn throughput(service: &Service, request: &Request) -> Result<Option<Throughput>, TableError> {
     let Some(text) = request.header(&name::OFFER_THROUGHPUT) else {
         return Ok(service.default_throughput().map(Throughput::Manual));

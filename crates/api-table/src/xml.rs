@@ -1,4 +1,4 @@
-//! The little XML that the service speaks: elements with texts in them.
+//! A parser for the XML subset that the service uses: elements with texts in them.
 
 use quick_xml::Reader;
 use quick_xml::events::Event;
@@ -30,7 +30,7 @@ impl Element {
     }
 }
 
-/// Reads a document whose outermost element is `name`.
+/// Parses a document whose outermost element is `name`.
 pub(crate) fn parse(body: &[u8], name: &str) -> Result<Element, TableError> {
     let text = std::str::from_utf8(body).map_err(|_| TableError::invalid_xml())?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
@@ -39,7 +39,7 @@ pub(crate) fn parse(body: &[u8], name: &str) -> Result<Element, TableError> {
 
 fn read(text: &str) -> Option<Element> {
     let mut reader = Reader::from_str(text);
-    // What holds the outermost element, then the elements that are open.
+    // The parent of the outermost element, then the open elements.
     let mut open = vec![Element::default()];
     let mut elements = 0;
     loop {
@@ -70,7 +70,7 @@ fn read(text: &str) -> Option<Element> {
                 open.last_mut()?.text.push(character);
             }
             Event::Eof => break,
-            // Whoever sends a document type wants something that we do not do.
+            // Document types are not supported.
             Event::DocType(_) => return None,
             Event::Decl(_) | Event::Comment(_) | Event::PI(_) => {}
         }
@@ -97,7 +97,7 @@ fn entity(name: &str) -> Option<char> {
     })
 }
 
-/// A text as it can stand in an element.
+/// A text with the escapes that an element needs.
 pub(crate) fn escaped(text: &str) -> String {
     quick_xml::escape::escape(text).into_owned()
 }

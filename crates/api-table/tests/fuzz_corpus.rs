@@ -8,7 +8,7 @@ fn saved_batches_are_read_or_refused() {
     let mut batches = 0;
     for entry in std::fs::read_dir(corpus).expect("saved inputs") {
         let file = entry.expect("a readable directory").path();
-        // Shown only when the test fails, and then the last one is the culprit.
+        // Printed only if the test fails; then the last one is the cause.
         println!("{}", file.display());
         let body = std::fs::read(&file).expect("a readable file");
         batches += usize::from(api_table::fuzzing::multipart(&body).is_some());

@@ -20,8 +20,8 @@ pub struct KillOutcome {
     pub is_acknowledged: bool,
 }
 
-/// Calls the procedure `rounds` times, kills the server a little later each time, and counts what
-/// is there after its restart.
+/// Calls the procedure `rounds` times, kills the server a little later each time, and counts the
+/// documents after its restart.
 pub async fn run(binary: &Path, data: &Path, rounds: u32) -> anyhow::Result<Vec<KillOutcome>> {
     let builder = ServerBuilder::new(binary).args(["--throttling", "off"]).data_dir(data);
     let mut server = builder.start()?;

@@ -39,7 +39,7 @@ pub struct Options {
     pub megabytes: u64,
 }
 
-/// What was measured.
+/// The measurements.
 #[derive(Debug, Default)]
 pub struct Report {
     held: Vec<Duration>,
@@ -83,7 +83,7 @@ impl fmt::Display for Report {
         let ratio = self.quiet_split.as_secs_f64() / self.raw_copy.as_secs_f64().max(f64::EPSILON);
         write!(
             f,
-            "with nobody else: {} MB split in {:.2?}, copied by the bare store in {:.2?}: {ratio:.2}x",
+            "with no other load: {} MB split in {:.2?}, copied by the bare store in {:.2?}: {ratio:.2}x",
             self.copied_bytes >> 20,
             self.quiet_split,
             self.raw_copy

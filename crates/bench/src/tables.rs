@@ -59,7 +59,7 @@ enum RunningServer {
     Azurite { _server: Azurite },
 }
 
-/// Loads both servers, then lets them take turns.
+/// Loads both servers, then measures them in turn.
 pub async fn run(binary: &Path, options: &Options) -> anyhow::Result<Report> {
     let ours = ServerBuilder::new(binary).args(["--throttling", "off"]).start()?;
     let address = ours.ready().table_storage.context("the server has no table listener")?;

@@ -14,7 +14,7 @@ impl CancellationToken {
     /// Called at every step with its number; an error when no caller waits any more.
     pub(crate) fn check(&self, step: u64) -> Result<(), Error> {
         if step.is_multiple_of(STEPS) && self.0.strong_count() == 0 {
-            return Err(Error::Unavailable("nobody waits for the result".into()));
+            return Err(Error::Unavailable("no caller waits for the result".into()));
         }
         Ok(())
     }

@@ -1,7 +1,8 @@
 //! Reading request bodies, bounded in size, time and memory.
 //!
-//! A body that is refused is dropped where it stands. Whoever has the connection reads the rest of
-//! it or closes: a client that is still sending would see a reset connection instead of the answer.
+//! A refused body is dropped unread. The owner of the connection reads the rest of it before it
+//! closes: otherwise a client that is still sending would see a reset connection instead of the
+//! response.
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -16,23 +17,24 @@ use engine::components::{Clock, Task};
 use hyper::body::Body;
 use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 
-/// Bodies up to this size wait for nobody and do not count: large ones never keep them waiting.
+/// Bodies up to this size are read without waiting for memory and do not count against it, so that
+/// large bodies never delay them.
 const SMALL_BYTES_MAX: usize = 16 * 1024;
-/// A larger body that has come at less than this, its first second not counted, has to go when
-/// others wait for the memory that is kept for it.
+/// A larger body that arrives more slowly than this, its first second not counted, is given up when
+/// other bodies wait for its memory.
 const SLOW_BYTES_PER_SECOND: u128 = 64 * 1024;
 const SLOW_GRACE: Duration = Duration::from_secs(1);
-/// How often those who wait look for slow ones.
+/// How often waiting requests look for slow bodies.
 const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 
-/// What requests may take before they are worked on.
+/// Limits on requests that are still being received.
 #[derive(Clone, Copy, Debug)]
 pub struct RequestLimits {
     /// Most bytes of a request's line and headers together.
     pub head_bytes_max: usize,
     /// How long a client may take to send a body.
     pub body_timeout: Duration,
-    /// Most bytes of all bodies together, small ones not counted. Others wait for their turn
+    /// Most bytes of all bodies together, small ones not counted. Further bodies wait for memory
     /// within `body_timeout`.
     pub bodies_bytes_max: usize,
 }
@@ -47,15 +49,15 @@ impl Default for RequestLimits {
     }
 }
 
-/// The bodies a service holds at one time.
+/// The bodies that a service holds at a time.
 pub struct Bodies {
-    /// Most bytes of one.
+    /// Most bytes of one body.
     largest: usize,
     /// How long a whole body may take.
     timeout: Duration,
-    /// A permit per byte that larger bodies may take together.
+    /// One permit per byte that larger bodies may take together.
     memory: Semaphore,
-    /// Those that have their share and are not complete.
+    /// Bodies that have their memory and are not complete.
     incoming: Mutex<IncomingBodies>,
 }
 
@@ -65,18 +67,18 @@ struct IncomingBodies {
     by_id: BTreeMap<u64, Arc<Progress>>,
 }
 
-/// How far a larger body has come.
+/// How much of a larger body has arrived.
 struct Progress {
     since: Duration,
     received: AtomicUsize,
-    /// Told when it has to go.
+    /// Notified when the body is given up.
     given_up: Notify,
 }
 
 /// A whole body, and its share of the memory for bodies.
 #[derive(Debug)]
 pub struct BufferedBody<'s> {
-    /// All of it.
+    /// The whole body.
     pub bytes: Bytes,
     _share: Option<SemaphorePermit<'s>>,
 }
@@ -88,21 +90,21 @@ pub enum BodyError {
     TooLarge,
     /// It did not arrive in time.
     TooSlow,
-    /// The connection broke, or what came is not HTTP.
+    /// The connection broke, or the data is not valid HTTP.
     Broken,
 }
 
 impl Bodies {
     /// Bodies of at most `largest` bytes that each arrive within the limit for bodies and together
-    /// take no more than theirs, which is at least one of the largest.
+    /// take no more than the memory limit, which is at least one body of the largest size.
     pub fn new(limits: RequestLimits, largest: usize) -> Self {
         let permits = limits.bodies_bytes_max.clamp(largest, Semaphore::MAX_PERMITS);
         let memory = Semaphore::new(permits);
         Self { largest, timeout: limits.body_timeout, memory, incoming: Mutex::default() }
     }
 
-    /// The whole body. One that is larger than most waits for its share of the memory before more
-    /// of it is read.
+    /// Reads the whole body. One that is larger than most waits for its memory before more of it is
+    /// read.
     pub async fn read<B: Body>(
         &self,
         body: B,
@@ -135,7 +137,7 @@ impl Bodies {
         Ok(BufferedBody { bytes: whole.join(), _share: share })
     }
 
-    /// The rest of a body that has its share of the memory.
+    /// Reads the rest of a body that has its memory.
     async fn read_large<B: Body>(
         &self,
         mut body: Pin<&mut B>,
@@ -156,7 +158,7 @@ impl Bodies {
         }
     }
 
-    /// Waits for memory. What others keep for bodies that hardly come is taken from them.
+    /// Waits for memory. Takes it from bodies that arrive too slowly.
     async fn share_of(
         &self,
         size_max: usize,
@@ -173,7 +175,7 @@ impl Bodies {
             if next_check.as_mut().poll(cx).is_ready() {
                 timer = None;
                 self.give_up_slow(clock.monotonic());
-                // The next time is waited for by the next poll.
+                // The next poll waits for the next interval.
                 cx.waker().wake_by_ref();
             }
             Poll::Pending
@@ -202,7 +204,7 @@ impl Progress {
     }
 }
 
-/// A body on the list of those that arrive, until this is dropped.
+/// An entry in the list of incoming bodies, until dropped.
 struct IncomingBody<'b> {
     bodies: &'b Bodies,
     id: u64,
@@ -221,7 +223,7 @@ impl<'b> IncomingBody<'b> {
         Self { bodies, id, progress }
     }
 
-    /// What `next` gives, unless the body has to go first.
+    /// The output of `next`, unless the body is given up first.
     async fn unless_given_up<T>(
         &self,
         next: impl Future<Output = Result<T, BodyError>>,
@@ -241,7 +243,7 @@ impl Drop for IncomingBody<'_> {
     }
 }
 
-/// What has arrived. A body of one chunk, as most are, is not copied.
+/// The received data. A body of one chunk, as most are, is not copied.
 #[derive(Default)]
 struct Chunks {
     first: Bytes,
@@ -253,7 +255,7 @@ impl Chunks {
         self.first.len() + self.joined.len()
     }
 
-    /// Makes room for so many bytes more, which are there to be used.
+    /// Reserves capacity for so many more bytes.
     fn make_room(&mut self, bytes: usize) {
         if bytes == 0 {
             return;
@@ -289,7 +291,7 @@ async fn next_chunk<B: Body>(mut body: Pin<&mut B>) -> Result<Option<Bytes>, Bod
             None => return Ok(None),
             Some(Err(_)) => return Err(BodyError::Broken),
             Some(Ok(frame)) => {
-                // Frames that are no data are trailers, which mean nothing here.
+                // Frames without data are trailers, which have no meaning here.
                 if let Ok(mut data) = frame.into_data() {
                     return Ok(Some(data.copy_to_bytes(data.remaining())));
                 }
@@ -298,16 +300,16 @@ async fn next_chunk<B: Body>(mut body: Pin<&mut B>) -> Result<Option<Bytes>, Bod
     }
 }
 
-/// When a body must be there.
+/// When a body must be complete.
 struct Deadline<'c> {
     timeout: Duration,
     clock: &'c dyn Clock,
-    /// Started only when the body keeps us waiting, since most are there at once.
+    /// Started only when the body is not complete at once, since most are.
     timer: Option<Task>,
 }
 
 impl Deadline<'_> {
-    /// What `future` gives, unless time runs out first.
+    /// The output of `future`, unless the time runs out first.
     async fn limit<F: Future>(&mut self, future: F) -> Result<F::Output, BodyError> {
         let mut future = pin!(future);
         poll_fn(|cx| match future.as_mut().poll(cx) {
@@ -349,7 +351,7 @@ mod tests {
         }
     }
 
-    /// Chunks of zeros, then perhaps silence.
+    /// Chunks of zeros, and then no end if `ends` is false.
     struct Zeros {
         chunks: usize,
         chunk_bytes: usize,
@@ -425,7 +427,7 @@ mod tests {
         assert_eq!(refusal(second), Some(BodyError::TooSlow));
         assert!(bodies.read(full(SMALL_BYTES_MAX), &InstantClock).await.is_ok());
         drop(first);
-        // Of unknown length, so it takes all there is.
+        // Of unknown length, so it takes all memory.
         let unknown = Zeros { chunks: 2, chunk_bytes: 10_000, ends: true };
         let third = bodies.read(unknown, &InstantClock).await.unwrap();
         assert_eq!(third.bytes.len(), 20_000);
@@ -435,7 +437,7 @@ mod tests {
         );
     }
 
-    /// A clock that a test moves on. Its sleeps end once it has been moved.
+    /// A clock that a test advances. Its sleeps end once it was advanced.
     struct Stepped(AtomicUsize);
 
     impl Clock for Stepped {
@@ -463,7 +465,7 @@ mod tests {
         let mut large = pin!(bodies.read(full(BODY_BYTES_MAX), &clock));
         poll_fn(|cx| {
             assert!(stalled.as_mut().poll(cx).is_pending());
-            // It has a second's grace, and what has come is as much as comes in half a second.
+            // It has a second's grace, and the received data corresponds to half a second.
             for seconds in [1, 2] {
                 assert!(stalled.as_mut().poll(cx).is_pending(), "{seconds}");
                 clock.0.store(seconds, Ordering::Relaxed);

@@ -1,8 +1,9 @@
-//! Bearer tokens of a directory (`type=aad`): whose are accepted, and what their bearers may do.
+//! Bearer tokens of a directory (`type=aad`): which tokens are accepted, and the rights of their
+//! bearers.
 //!
-//! By itself a server knows no directory and takes the stand-in that emulators have for such
-//! tokens, which carries a key of the account. Given an issuer and its public keys it verifies
-//! real ones. For work on one machine it can be told to trust any.
+//! By default a server has no directory and accepts the stand-in that emulators use for such
+//! tokens, which carries a key of the account. With an issuer and its public keys it verifies real
+//! tokens. For work on one machine it can be set to trust any token.
 
 mod jwks;
 mod jwt;
@@ -17,27 +18,27 @@ pub use jwks::{InvalidJwks, JwkSet};
 use jwt::Jwt;
 pub use jwt::TokenError;
 
-/// Whose tokens are accepted.
+/// Which tokens are accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DirectoryMode {
     /// The stand-in of emulators: a token whose signature is the text of an account key.
     StandIn,
-    /// Everybody's, as long as it has the form of a token. For work on one machine.
+    /// Any token of a valid form. For work on one machine.
     TrustAny,
-    /// Those that an issuer signed.
+    /// Tokens that an issuer signed.
     Verify(DirectoryRules),
 }
 
-/// What a token must say, and what it is good for.
+/// The required claims of a token, and the rights it grants.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DirectoryRules {
-    /// The `iss` that tokens have.
+    /// The required `iss` of tokens.
     pub issuer: String,
-    /// One of these is in the `aud` of a token.
+    /// One of these must be in the `aud` of a token.
     pub audiences: Vec<String>,
-    /// Who may read and write data.
+    /// Principals that may read and write data.
     pub contributors: Principals,
-    /// Who may read data.
+    /// Principals that may read data.
     pub readers: Principals,
 }
 
@@ -46,12 +47,12 @@ pub struct DirectoryRules {
 pub enum Principals {
     /// All of them.
     Everyone,
-    /// These.
+    /// The listed ones.
     Only(Vec<String>),
 }
 
 impl Principals {
-    /// Reads `*`, or ids with commas between them.
+    /// Parses `*`, or ids separated by commas.
     pub fn parse(text: &str) -> Self {
         let ids = text.split(',').map(str::trim).filter(|id| !id.is_empty());
         let ids: Vec<String> = ids.map(str::to_owned).collect();
@@ -66,21 +67,21 @@ impl Principals {
     }
 }
 
-/// Somebody the directory knows.
+/// A principal of the directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Principal {
-    /// Its object id, or what stands for it.
+    /// Its object id, or the id used instead.
     pub id: String,
-    /// What it may do with data.
+    /// Its rights on data.
     pub role: Option<Caller>,
 }
 
-/// Who brings a token.
+/// The bearer of a token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Bearer {
-    /// Somebody who has a key of the account, or is trusted as if.
+    /// A holder of an account key, or a bearer that is trusted like one.
     Key(Caller),
-    /// Somebody the directory knows.
+    /// A principal of the directory.
     Principal(Principal),
 }
 
@@ -92,7 +93,7 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// A directory whose issuer's keys are not known yet.
+    /// A directory without keys of the issuer yet.
     pub fn new(mode: DirectoryMode) -> Self {
         Self { mode, keys: ArcSwap::default(), unknown_key: Notify::new() }
     }
@@ -102,7 +103,7 @@ impl Directory {
         self.keys.store(keys.into());
     }
 
-    /// Whom clients can ask for a token; `None` if there is nobody.
+    /// Where clients can get a token; `None` if nowhere.
     pub fn authority(&self) -> Option<&str> {
         match &self.mode {
             DirectoryMode::StandIn => None,
@@ -111,13 +112,13 @@ impl Directory {
         }
     }
 
-    /// Waits until somebody brings a token that is signed with an unknown key. Anybody can do
-    /// that, so whoever looks for new keys then should not do it too often.
+    /// Waits until a client sends a token that is signed with an unknown key. Any client can do
+    /// that, so the caller must limit how often it fetches new keys.
     pub async fn wait_for_unknown_key(&self) {
         self.unknown_key.notified().await;
     }
 
-    /// Who brings a token.
+    /// Identifies the bearer of a token.
     pub fn identify(
         &self,
         token: &str,

@@ -7,7 +7,7 @@ use engine::components::Random;
 use hyper::header::{HeaderName, HeaderValue};
 use hyper::http::request::Parts;
 
-/// About how many bytes a request's line and headers took on the wire.
+/// About how many bytes the request line and headers took on the wire.
 pub fn head_bytes(head: &Parts) -> usize {
     const LINE_EXTRA: usize = "  HTTP/1.1\r\n\r\n".len();
     const HEADER_EXTRA: usize = ": \r\n".len();
@@ -18,8 +18,8 @@ pub fn head_bytes(head: &Parts) -> usize {
     head.method.as_str().len() + uri + LINE_EXTRA + head.headers.iter().map(header).sum::<usize>()
 }
 
-/// Makes ids for requests. They must not repeat, but may be guessed: a count, scrambled from a
-/// random start, saves asking the operating system each time.
+/// Makes ids for requests. They must not repeat, but may be guessed: a counter with a random start,
+/// scrambled, avoids a call to the operating system for each id.
 #[derive(Debug)]
 pub struct RequestIds {
     start: u128,
@@ -27,7 +27,7 @@ pub struct RequestIds {
 }
 
 impl RequestIds {
-    /// Ids that nobody else makes.
+    /// Ids that no other instance makes.
     pub fn new(random: &dyn Random) -> Self {
         let mut bytes = [0; 16];
         random.fill(&mut bytes);
@@ -42,7 +42,7 @@ impl RequestIds {
     fn next(&self) -> u128 {
         // Odd factors make both steps reversible, so different counts stay different.
         const SPREAD: u128 = 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835;
-        // ORDERING: only that no two requests get the same count matters.
+        // ORDERING: the only requirement is that no two requests get the same count.
         let count = self.given_out.fetch_add(1, Ordering::Relaxed);
         let spread = self.start.wrapping_add(u128::from(count).wrapping_mul(SPREAD));
         (spread ^ (spread >> 64)).wrapping_mul(SPREAD)
@@ -66,7 +66,7 @@ fn guid(number: u128) -> HeaderValue {
     ascii(text)
 }
 
-/// A header value of ASCII text that we made.
+/// A header value of ASCII text made by the server.
 pub fn ascii(text: Vec<u8>) -> HeaderValue {
     HeaderValue::from_maybe_shared(Bytes::from(text)).unwrap_or(HeaderValue::from_static(""))
 }

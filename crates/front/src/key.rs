@@ -1,4 +1,4 @@
-//! Account keys: base64 texts that are never printed.
+//! Account keys: base64 texts that are never logged.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
 
-/// The key every Cosmos DB emulator has; public knowledge, so only for loopback.
+/// The key that every Cosmos DB emulator has; public knowledge, so only for loopback.
 pub const WELL_KNOWN_KEY: &str =
     "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw==";
 
@@ -25,12 +25,12 @@ pub struct InvalidKey;
 
 const KEY_BYTES_MIN: usize = 16;
 const KEY_BYTES_MAX: usize = 1024;
-/// Enough to tell keys apart, too little to find one by.
+/// Enough to distinguish keys, too little to find a key by.
 const FINGERPRINT_BYTES: usize = 8;
 const SHORT_FINGERPRINT_CHARS: usize = 8;
 
 impl Key {
-    /// Checks a key text; white space around it is dropped.
+    /// Parses a key text, ignoring white space around it.
     pub fn parse(text: &str) -> Result<Self, InvalidKey> {
         let text = text.trim();
         let bytes = STANDARD.decode(text).map_err(|_| InvalidKey)?;
@@ -45,22 +45,22 @@ impl Key {
         Key(WELL_KNOWN_KEY.to_owned())
     }
 
-    /// A key made of the given bytes, which the caller took from a good source of randomness.
+    /// A key made of the given bytes, which must come from a good source of randomness.
     pub fn from_bytes(bytes: &[u8; 64]) -> Self {
         Key(STANDARD.encode(bytes))
     }
 
-    /// The text, for handing to the person who owns the account.
+    /// The text, for the owner of the account.
     pub fn expose(&self) -> &str {
         &self.0
     }
 
-    /// Whether everybody knows it.
+    /// Whether it is one of the well-known keys.
     pub fn is_well_known(&self) -> bool {
         self.well_known_of().is_some()
     }
 
-    /// Whose key it is, if everybody knows it.
+    /// The software it belongs to, if it is a well-known key.
     pub fn well_known_of(&self) -> Option<&'static str> {
         match self.0.as_str() {
             WELL_KNOWN_KEY => Some("the emulator"),
@@ -69,19 +69,19 @@ impl Key {
         }
     }
 
-    /// What tells the key from others without giving it away.
+    /// Identifies the key without revealing it.
     pub fn fingerprint(&self) -> String {
         let digest = Sha256::digest(self.0.as_bytes());
         digest.iter().take(FINGERPRINT_BYTES).map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// The beginning of the fingerprint, for those who can't say which key they have. Of a key that
-    /// was made up by a person, a longer one would let guesses be tried without asking the server.
+    /// The beginning of the fingerprint, shown to callers that can't state which key they have. For
+    /// a key that a person made up, a longer one would allow guesses without asking the server.
     pub fn short_fingerprint(&self) -> String {
         self.fingerprint().chars().take(SHORT_FINGERPRINT_CHARS).collect()
     }
 
-    /// The bytes signatures are made with.
+    /// The bytes that signatures are made with.
     pub fn bytes(&self) -> Vec<u8> {
         // Every constructor has made sure that the text decodes.
         STANDARD.decode(&self.0).unwrap_or_default()
@@ -94,16 +94,16 @@ impl fmt::Debug for Key {
     }
 }
 
-/// Which key of an account.
+/// One of the keys of an account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum KeyKind {
-    /// May do everything.
+    /// For reads and writes.
     Primary,
-    /// May do everything.
+    /// For reads and writes.
     Secondary,
-    /// May only read.
+    /// For reads only.
     PrimaryReadonly,
-    /// May only read.
+    /// For reads only.
     SecondaryReadonly,
 }
 
@@ -116,7 +116,7 @@ impl KeyKind {
         KeyKind::SecondaryReadonly,
     ];
 
-    /// What the service's management API calls it.
+    /// Its name in the service's management API.
     pub fn name(self) -> &'static str {
         match self {
             KeyKind::Primary => "primary",
@@ -126,37 +126,37 @@ impl KeyKind {
         }
     }
 
-    /// Reads a name, in any case.
+    /// Parses a name, in any case.
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.name().eq_ignore_ascii_case(name))
     }
 }
 
-/// The keys an account accepts.
+/// The accepted keys of an account.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyRing {
-    /// May do everything.
+    /// For reads and writes.
     pub primary: Key,
-    /// May do everything; there so that the primary can be replaced without an outage.
+    /// For reads and writes; allows the primary to be replaced without an outage.
     pub secondary: Option<Key>,
-    /// May only read.
+    /// For reads only.
     pub primary_readonly: Option<Key>,
-    /// May only read.
+    /// For reads only.
     pub secondary_readonly: Option<Key>,
 }
 
 impl KeyRing {
-    /// Whether everybody knows one of the keys.
+    /// Whether one of the keys is well known.
     pub fn has_well_known(&self) -> bool {
         self.well_known().is_some()
     }
 
-    /// The first key that everybody knows.
+    /// The first well-known key.
     pub fn well_known(&self) -> Option<&Key> {
         KeyKind::ALL.into_iter().filter_map(|kind| self.get(kind)).find(|key| key.is_well_known())
     }
 
-    /// One of the keys, if there is such a one.
+    /// One of the keys, if it is set.
     pub fn get(&self, kind: KeyKind) -> Option<&Key> {
         match kind {
             KeyKind::Primary => Some(&self.primary),
@@ -166,7 +166,7 @@ impl KeyRing {
         }
     }
 
-    /// Puts another key in the place of one, or one where there was none.
+    /// Sets or replaces one of the keys.
     pub fn set(&mut self, kind: KeyKind, key: Key) {
         match kind {
             KeyKind::Primary => self.primary = key,
@@ -176,7 +176,7 @@ impl KeyRing {
         }
     }
 
-    /// A ring with one key that may do everything.
+    /// A ring with a single key for reads and writes.
     pub fn single(primary: Key) -> Self {
         Self { primary, secondary: None, primary_readonly: None, secondary_readonly: None }
     }

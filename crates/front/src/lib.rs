@@ -1,7 +1,7 @@
-//! What front ends over HTTP share: keys and signatures, bodies, heads, tokens of a directory.
+//! Shared parts of the HTTP front ends: keys and signatures, bodies, heads, tokens of a directory.
 //!
-//! Nothing here knows a protocol's routes, statuses or error bodies: what goes wrong is a plain
-//! value that each front end words itself.
+//! Nothing here knows a protocol's routes, statuses or error bodies: errors are plain values that
+//! each front end turns into its own messages.
 #![forbid(unsafe_code)]
 
 mod body;

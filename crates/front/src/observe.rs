@@ -1,22 +1,24 @@
-//! What the owner of a service can learn of each request: enough to count, nothing of its content.
+//! What the owner of a service can observe of each request: enough to count it, nothing of its
+//! content.
 
 use std::time::Duration;
 
-/// A request that was answered: of which kind, and in which form, in the words of its API.
+/// An answered request: its kind and form, in the terms of its API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Observation<Operation, Format = ()> {
-    /// What it asked for.
+    /// Its operation.
     pub operation: Operation,
     /// The HTTP status it was answered with.
     pub status: u16,
     /// From its head to the reply's.
     pub elapsed: Duration,
-    /// The forms it and its reply came in.
+    /// The wire format of the request and its reply.
     pub format: Format,
 }
 
-/// Somebody who wants to know of every request. Called on the request's own path: must not wait.
+/// An observer that is called for every request. It runs on the request's own path, so it must not
+/// block.
 pub trait Observer<Observation>: Send + Sync {
-    /// A request was answered.
+    /// Called after a request was answered.
     fn answered(&self, observation: &Observation);
 }

@@ -1,10 +1,10 @@
-//! Panics of handlers harm nobody else.
+//! Keeps a panic of a handler from affecting other requests.
 
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::task::Poll;
 
-/// Runs a future to its end; a panic on the way is the error, with its message.
+/// Runs a future to its end; a panic becomes the error, with its message.
 pub async fn catch_panic<F: Future>(future: F) -> Result<F::Output, String> {
     let mut future = pin!(future);
     std::future::poll_fn(|cx| {

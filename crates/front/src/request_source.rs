@@ -21,20 +21,20 @@ impl Scheme {
     }
 }
 
-/// How a request reached the server, and from where.
+/// How a request reached the server, and its peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestSource {
     /// In clear text or not.
     pub scheme: Scheme,
-    /// Who is at the other end of the connection, where that is known.
+    /// The address of the peer, if known.
     pub peer: Option<IpAddr>,
-    /// Whether a browser may have sent it for a page of another site, so that keys which everybody
-    /// knows are no proof.
+    /// Whether a browser may have sent it for a page of another site. If so, a well-known key
+    /// proves nothing.
     pub is_cross_site: bool,
 }
 
 impl RequestSource {
-    /// From `peer`, not for a page of another site.
+    /// A request from `peer` that is not cross-site.
     pub fn new(scheme: Scheme, peer: impl Into<Option<IpAddr>>) -> Self {
         Self { scheme, peer: peer.into(), is_cross_site: false }
     }

@@ -8,7 +8,7 @@ use subtle::ConstantTimeEq;
 
 use crate::{Key, KeyKind, KeyRing};
 
-/// What an authenticated caller may do.
+/// The rights of an authenticated caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Caller {
     /// Everything.
@@ -32,7 +32,7 @@ pub struct Signers {
 }
 
 impl Signers {
-    /// Those of `keys`.
+    /// Signers for `keys`.
     pub fn new(keys: &KeyRing) -> Self {
         let writers = [Some(&keys.primary), keys.secondary.as_ref()];
         let readers = [keys.primary_readonly.as_ref(), keys.secondary_readonly.as_ref()];
@@ -46,22 +46,22 @@ impl Signers {
         Self { signers, public: keys.well_known().cloned(), advice: advice(keys) }
     }
 
-    /// What to look at when a signature was made with none of the keys.
+    /// Advice for a signature that none of the keys made.
     pub fn advice(&self) -> &str {
         &self.advice
     }
 
-    /// Whether everybody knows one of them.
+    /// Whether one of the keys is well known.
     pub fn is_public(&self) -> bool {
         self.public.is_some()
     }
 
-    /// The first one that everybody knows.
+    /// The first well-known key.
     pub fn public(&self) -> Option<&Key> {
         self.public.as_ref()
     }
 
-    /// Who made a signature of `payload`.
+    /// The rights of the key that signed `payload`, if it is one of these.
     pub fn signer_of(&self, payload: &[u8], signature: &[u8]) -> Option<Caller> {
         self.signers.iter().find_map(|signer| {
             let mut mac = signer.state.clone();
@@ -71,13 +71,13 @@ impl Signers {
         })
     }
 
-    /// Who has the key that an `Authorization: Bearer` header carries as it is.
+    /// The rights of the key that an `Authorization: Bearer` header carries as plain text.
     pub fn bearer(&self, key: &str) -> Option<Caller> {
         let is_key = |s: &&Signer| bool::from(key.as_bytes().ct_eq(s.key.expose().as_bytes()));
         self.signers.iter().find(is_key).map(|s| s.grants)
     }
 
-    /// Who has the key that an emulator's stand-in for a directory token carries: a JWT whose third
+    /// The rights of the key in an emulator's stand-in for a directory token: a JWT whose third
     /// part is the text of an account key.
     pub fn stand_in(&self, token: &str) -> Option<Caller> {
         let key = token.rsplit('.').next().and_then(|part| URL_SAFE_NO_PAD.decode(part).ok());

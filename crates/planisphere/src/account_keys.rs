@@ -1,8 +1,9 @@
 //! Which keys the account has, and where its primary key came from.
 //!
-//! The well-known keys of emulators are public knowledge, so they are served on loopback only. On any
-//! other address the primary key is the one that was configured, or one that is generated on the
-//! first start, kept in the data directory and shown to the person who started the server once.
+//! The well-known keys of emulators are public knowledge, so they are served on loopback only. On
+//! any other address the primary key is the configured one. If none is configured, one is generated
+//! on the first start, kept in the data directory and shown once to the user who started the
+//! server.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -27,7 +28,7 @@ pub(crate) enum KeyOrigin {
     Stored(PathBuf),
     /// Made just now; kept in the file, if any.
     Generated(Option<PathBuf>),
-    /// Made while an earlier server ran, in the place of one of the above; kept in the file.
+    /// Made while an earlier server ran, in place of one of the above; kept in the file.
     Regenerated(PathBuf),
 }
 
@@ -35,12 +36,12 @@ pub(crate) enum KeyOrigin {
 #[derive(Debug)]
 pub(crate) struct AccountKeys {
     pub(crate) ring: KeyRing,
-    /// What the ring would be if no key had been made anew.
+    /// The ring without regenerated keys.
     pub(crate) configured: KeyRing,
     pub(crate) origin: KeyOrigin,
 }
 
-/// Decides on the keys. Fails when the well-known key would be served off loopback.
+/// Determines the keys. Fails if the well-known key would be served off loopback.
 pub(crate) fn resolve(settings: &Settings, random: &dyn Random) -> anyhow::Result<AccountKeys> {
     let account = &settings.account;
     let (primary, origin) = match configured_primary(settings)? {
@@ -66,7 +67,7 @@ pub(crate) fn resolve(settings: &Settings, random: &dyn Random) -> anyhow::Resul
     };
     let listen = &settings.listen;
     refuse_well_known_off_loopback(&ring, listen)?;
-    // They were read before, when the settings were checked.
+    // Already parsed without error when the settings were checked.
     for (name, ring) in settings.table.other_accounts().unwrap_or_default() {
         refuse_well_known_off_loopback(&ring, listen)
             .with_context(|| format!("--table-accounts, {name}"))?;
@@ -74,7 +75,7 @@ pub(crate) fn resolve(settings: &Settings, random: &dyn Random) -> anyhow::Resul
     Ok(AccountKeys { ring, configured, origin })
 }
 
-/// The primary key that the settings give, if they do.
+/// The primary key in the settings, if there is one.
 pub(crate) fn configured_primary(settings: &Settings) -> anyhow::Result<Option<Key>> {
     let account = &settings.account;
     let file = &account.key_file;
@@ -98,8 +99,9 @@ fn optional(secret: &Secret, flag: &str) -> anyhow::Result<Option<Key>> {
     Key::parse(&secret.0).map(Some).map_err(|error| anyhow!("{flag}: {error}"))
 }
 
-/// The primary key that a server has which was given `configured`: that or, if none was given, the
-/// one kept in its data directory or the well-known one; or what took its place since.
+/// The primary key of a server with the setting `configured`: that key, or else the one kept in its
+/// data directory, or the key that replaced it since. `None` if it is the unchanged well-known key,
+/// or if the regenerated keys can't be read.
 pub(crate) fn current_primary(data_dir: &Path, configured: Option<Key>) -> Option<Key> {
     let stored = std::fs::read_to_string(data_dir.join(KEY_FILE)).ok();
     let stored = stored.and_then(|text| Key::parse(&text).ok());
@@ -148,8 +150,8 @@ fn refuse_well_known_off_loopback(ring: &KeyRing, listen: &Listen) -> anyhow::Re
     }
     let bind = if listen.bind.is_loopback() { listen.admin_bind } else { listen.bind };
     bail!(
-        "an emulator's well-known key is not served on {bind}: everybody knows it, so whoever \
-         reaches that address could read and change all data.\n\
+        "an emulator's well-known key is not served on {bind}: the key is public, so any \
+         client that reaches that address could read and change all data.\n\
          Leave out the key and a random one is made and shown to you, or give your own with \
          --key-file FILE or --key BASE64, or stay on loopback with --bind and --admin-bind \
          localhost."

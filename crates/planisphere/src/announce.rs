@@ -1,4 +1,4 @@
-//! Telling whoever started the server that it is ready.
+//! Announces that the server is ready.
 
 use std::io::{self, Write};
 use std::net::SocketAddr;
@@ -12,14 +12,14 @@ use crate::bind::DisabledListener;
 use crate::config::Throttling;
 use crate::serve::AnnounceAs;
 
-/// What there is to say.
+/// The contents of the announcement.
 pub(crate) struct Announcement {
     pub(crate) nosql: SocketAddr,
     pub(crate) nosql_second: Option<u16>,
     pub(crate) table: Option<SocketAddr>,
     pub(crate) table_storage: Option<SocketAddr>,
     pub(crate) admin: Option<SocketAddr>,
-    /// What should listen and does not.
+    /// Listeners that should be on but are off.
     pub(crate) off: Vec<DisabledListener>,
     pub(crate) key: Key,
     pub(crate) key_origin: KeyOrigin,
@@ -33,7 +33,7 @@ impl Announcement {
         format!("http://{}/", self.nosql)
     }
 
-    /// Where the admin API answers: on a port of its own, else on that of the NoSQL API.
+    /// The address of the admin API: its own port, or that of the NoSQL API.
     pub(crate) fn admin_endpoint_or_nosql(&self) -> String {
         self.admin_endpoint().unwrap_or_else(|| self.endpoint())
     }
@@ -42,18 +42,18 @@ impl Announcement {
         self.admin.map(|address| format!("http://{address}/"))
     }
 
-    /// The endpoint of tables as Cosmos DB has them, when there is one.
+    /// The endpoint of the Table API in Cosmos DB's flavour, if there is one.
     fn table_endpoint(&self) -> Option<String> {
         self.table.map(|address| format!("http://{address}/"))
     }
 
-    /// The endpoint of tables as the storage service has them, when there is one.
+    /// The endpoint of the Table API in the storage service's flavour, if there is one.
     fn table_storage_endpoint(&self) -> Option<String> {
         let account = api_table::DEVELOPMENT_ACCOUNT;
         self.table_storage.map(|address| format!("http://{address}/{account}"))
     }
 
-    /// Why a listener is off, when it should be on.
+    /// Why a listener is off that should be on.
     fn why_off(&self, name: &str) -> Option<&str> {
         let mut off = self.off.iter().filter(|off| off.name == name);
         off.next().map(|off| off.reason.as_str())
@@ -67,7 +67,7 @@ impl Announcement {
             ("admin", self.admin_endpoint()),
         ]
         .into_iter()
-        // One that is to be off is left out; `null` is one that should be on.
+        // A listener that is turned off is left out; `null` is one that should be on.
         .filter(|(name, url)| url.is_some() || self.why_off(name).is_some())
         .map(|(name, url)| format!(r#","{name}":{}"#, json!(url)))
         .collect();
@@ -174,7 +174,7 @@ impl Announcement {
         }
     }
 
-    /// A key that its owner configured or has seen is not repeated on screens and in logs.
+    /// A key that the owner configured or has seen is not repeated on screens and in logs.
     fn shows_key(&self) -> bool {
         matches!(self.key_origin, KeyOrigin::WellKnown | KeyOrigin::Generated(_))
     }

@@ -1,7 +1,7 @@
-//! Binding the sockets of all listeners.
+//! Binds the sockets of all listeners.
 //!
-//! The port of the NoSQL API and every port that was asked for must be free. The default port of a
-//! further API need not be: a taken one turns that API off, and the start says so.
+//! The port of the NoSQL API and every requested port must be free. If the default port of another
+//! API is taken, that API is turned off, and the start-up output reports it.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -14,38 +14,38 @@ use tracing::debug;
 use crate::config::{Bind, Listen, Ports, Settings};
 use crate::listen::{Listener, Listeners};
 
-/// Connections the operating system keeps for us until they are accepted.
+/// Connections that the operating system queues until they are accepted.
 const BACKLOG: u32 = 1024;
 /// Free ports tried before giving up on one that is free on both loopback addresses.
 const FREE_PORT_ATTEMPTS: usize = 16;
 
-/// A listener whose default port is not to be had.
+/// A listener whose default port is not available.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DisabledListener {
-    /// Which one, as the ready line calls it.
+    /// Its name in the ready line.
     pub(crate) name: &'static str,
-    /// Why, and which flag moves it; one line.
+    /// The reason, and the flag that changes the port; one line.
     pub(crate) reason: String,
 }
 
 /// A listener to open.
 #[derive(Clone, Copy)]
 struct ListenerSpec {
-    /// As the ready line calls it.
+    /// Its name in the ready line.
     name: &'static str,
     listener: Listener,
     /// The flag of its port.
     flag: &'static str,
     bind: Bind,
-    /// The port; without one any that is free.
+    /// The port; `None` for any free one.
     port: Option<u16>,
-    /// Whether the server can't do without: it was asked for, or is the first of all.
+    /// Whether the server can't start without it: it was requested, or is the first listener.
     is_needed: bool,
-    /// Whether those without a port of their own are on free ones.
+    /// Whether listeners without a port of their own use free ports.
     finds_free: bool,
 }
 
-/// Listeners that are open, by name.
+/// Open listeners, by name.
 #[derive(Default)]
 struct OpenListeners {
     addresses: Vec<(ListenerSpec, SocketAddr)>,
@@ -53,11 +53,11 @@ struct OpenListeners {
     off: Vec<DisabledListener>,
 }
 
-/// Binds all listeners. A taken port that is needed is an error that names the flag to change.
+/// Binds all listeners. If a needed port is taken, the error names the flag to change.
 pub(crate) fn bind(listen: &Listen) -> anyhow::Result<Listeners> {
     let mut other_listeners: Vec<ListenerSpec> =
         other_listeners(listen).into_iter().flatten().collect();
-    // Default ports give way to those that were asked for.
+    // Default ports give way to requested ones.
     other_listeners.sort_by_key(|spec| !spec.is_needed);
     let mut opened = OpenListeners::default();
     let nosql = opened.open(&nosql(listen))?;
@@ -96,7 +96,7 @@ fn nosql(listen: &Listen) -> ListenerSpec {
     }
 }
 
-/// All others, unless they are turned off, by the number 0.
+/// All other listeners, unless they are turned off with port 0.
 fn other_listeners(listen: &Listen) -> [Option<ListenerSpec>; 4] {
     let (bind, chosen) = (listen.bind, listen.chosen);
     let finds_free = listen.ports != Ports::Fixed;
@@ -119,7 +119,7 @@ fn other_listeners(listen: &Listen) -> [Option<ListenerSpec>; 4] {
     ]
 }
 
-/// The second port, when it should be open: among the default ports, or when asked for.
+/// The second port, if it should be open: with default ports, or when requested.
 fn second_port(listen: &Listen) -> Option<u16> {
     let default = Settings::default().listen.nosql_port.saturating_add(listen.port_offset);
     let among_defaults = listen.ports == Ports::Fixed && listen.nosql_port == default;
@@ -128,7 +128,7 @@ fn second_port(listen: &Listen) -> Option<u16> {
 }
 
 impl OpenListeners {
-    /// Opens a listener and returns the address that clients are told.
+    /// Opens a listener and returns the address for clients.
     fn open<'w>(&mut self, spec: &'w ListenerSpec) -> Result<SocketAddr, BindError<'w>> {
         let bound = match spec.port {
             Some(port) => bind_port(spec.bind, port),
@@ -168,7 +168,7 @@ impl OpenListeners {
         named.next().map(|(_, address)| *address)
     }
 
-    /// The flag of the listener of this server that has a port.
+    /// The flag of this server's listener that has a port.
     fn holder(&self, port: Option<u16>) -> Option<&'static str> {
         let mut holders = self.addresses.iter().filter(|(_, own)| Some(own.port()) == port);
         holders.next().map(|(spec, _)| spec.flag)
@@ -184,9 +184,9 @@ struct BindError<'w> {
 enum Cause {
     /// Another process has the port.
     Taken,
-    /// This server has it, for the listener with this flag.
+    /// Another listener of this server has it; its flag.
     TakenHere(&'static str),
-    /// The operating system keeps this user from it.
+    /// The user lacks permission.
     Forbidden,
     /// The address is not one of this machine.
     NoAddress,
@@ -194,7 +194,7 @@ enum Cause {
 }
 
 impl BindError<'_> {
-    /// Whether another port would do.
+    /// Whether another port would help.
     fn is_about_the_port(&self) -> bool {
         match self.cause {
             Cause::Taken | Cause::TakenHere(_) | Cause::Forbidden => true,
@@ -261,7 +261,7 @@ fn bind_free(bind: Bind) -> io::Result<Vec<TcpListener>> {
     Err(last.unwrap_or_else(|| io::ErrorKind::AddrInUse.into()))
 }
 
-/// Binds one port on all addresses of `bind`; port 0 is a free one, the same on all.
+/// Binds one port on all addresses of `bind`; port 0 means a free one, the same on all.
 fn bind_port(bind: Bind, port: u16) -> io::Result<Vec<TcpListener>> {
     let Bind::Address(address) = bind else {
         let v4 = bind_socket(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))?;
@@ -316,7 +316,7 @@ mod tests {
         Listen { ports, chosen, ..off }
     }
 
-    /// A socket on a port of its own, and the port.
+    /// A socket on a free port, and the port.
     fn taken() -> (TcpListener, u16) {
         let taken = bind_socket("127.0.0.1:0".parse().unwrap()).unwrap();
         let port = taken.local_addr().unwrap().port();
@@ -383,7 +383,7 @@ mod tests {
         drop(free);
         for name in ["nosql_second", "table", "table_storage", "admin"] {
             let mut listen = listen(Ports::Fixed, nosql, 0);
-            // Moved as a whole, so that the second port is among the defaults.
+            // All ports are moved together, so that the second port is among the defaults.
             (listen.port_offset, listen.chosen) = (nosql - first, ChosenPorts::default());
             match name {
                 "nosql_second" => listen.nosql_second_port = port,

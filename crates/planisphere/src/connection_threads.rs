@@ -1,8 +1,8 @@
 //! The threads that serve connections.
 //!
 //! A connection stays on its thread for life. Threads that share their work would wake each other
-//! for every request, just in case, which takes a tenth of what a small one costs. What may take
-//! long runs elsewhere, so nobody waits long for whom it shares a thread with.
+//! for every request, just in case, which takes a tenth of what a small one costs. Long work runs
+//! elsewhere, so no connection waits long for others on its thread.
 
 use std::io;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use tracing::warn;
 /// store's health.
 const BLOCKING_THREADS_MAX: usize = 4;
 
-/// The threads, at least one. Those who were served are gone when it is dropped.
+/// The threads, at least one. Dropping it ends their connections.
 pub(crate) struct ConnectionThreads {
     first: ConnectionThread,
     more: Vec<ConnectionThread>,
@@ -37,7 +37,7 @@ pub(crate) struct AssignedConnection {
 }
 
 impl ConnectionThreads {
-    /// One for each processor.
+    /// Starts one thread per processor.
     pub(crate) fn start() -> io::Result<Self> {
         let processors = thread::available_parallelism().map_or(1, usize::from);
         let more = (1..processors).map(|_| ConnectionThread::start()).collect::<io::Result<_>>()?;
@@ -73,7 +73,7 @@ impl ConnectionThread {
         let (open, closed) = oneshot::channel::<()>();
         let handle = runtime.handle().clone();
         let thread = thread::Builder::new().name("lane".to_owned()).spawn(move || {
-            // An error is what says that nothing more will come.
+            // The error means that the sender was dropped.
             let _ = runtime.block_on(closed);
             runtime.shutdown_background();
         })?;

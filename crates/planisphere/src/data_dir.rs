@@ -1,4 +1,4 @@
-//! The data directory: opening its store, and saying who has it open.
+//! The data directory: opens its store, and notes which server has it open.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::config::{Durability, Storage};
 use crate::private_file;
 
 const OWNER: &str = "server.pid";
-/// What stands before the address of the admin API in the note.
+/// The prefix of the admin API's address in the note.
 const ADMIN_NOTE: &str = "admin ";
 
 /// An open store, on disk or in memory.
@@ -24,7 +24,8 @@ pub(crate) struct DataDir {
 }
 
 impl DataDir {
-    /// Opens the store. A directory that another process has open is an error that names it.
+    /// Opens the store. A directory that another process has open is an error that names that
+    /// process.
     pub(crate) fn open(storage: &Storage) -> anyhow::Result<Self> {
         let durability = match storage.durability {
             Durability::Synced => storage::Durability::Synced,
@@ -60,8 +61,8 @@ impl DataDir {
         self.durability
     }
 
-    /// Leaves a note for whoever finds the directory locked, and for commands that look for the
-    /// server of this directory. It is a courtesy, not the lock.
+    /// Writes a note for processes that find the directory locked, and for commands that look for
+    /// this directory's server. The note is not the lock.
     pub(crate) fn note_endpoints(&self, endpoint: &str, admin: &str) {
         let Some(path) = &self.owner_file else { return };
         let process = std::process::id();
@@ -81,7 +82,7 @@ impl DataDir {
     }
 }
 
-/// Where the admin API of the server that has `dir` open says it is.
+/// The address of the admin API in the note of the server that has `dir` open.
 pub(crate) fn noted_admin_endpoint(dir: &Path) -> Option<String> {
     let note = std::fs::read_to_string(dir.join(OWNER)).ok()?;
     note.lines().find_map(|line| line.strip_prefix(ADMIN_NOTE)).map(ToOwned::to_owned)

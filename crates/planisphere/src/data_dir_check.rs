@@ -1,4 +1,4 @@
-//! Looking at the place of a data directory before anything is written there.
+//! Checks the path of a data directory before anything is written there.
 
 use std::io;
 use std::path::Path;
@@ -9,7 +9,7 @@ use storage::StoreError;
 use crate::config::Storage;
 use crate::private_file;
 
-/// What operating systems, file systems and version control put into directories by themselves.
+/// Files that operating systems, file systems and version control create in directories.
 const SYSTEM_FILES: [&str; 19] = [
     "$RECYCLE.BIN",
     ".DS_Store",
@@ -32,11 +32,11 @@ const SYSTEM_FILES: [&str; 19] = [
     "lost+found",
 ];
 const SYSTEM_FILE_PREFIXES: [&str; 3] = [".Trash-", ".fuse_hidden", ".nfs"];
-/// So many foreign files are named.
+/// Most foreign files in an error.
 const NAMED_MAX: usize = 3;
 
-/// Refuses a place that is no directory, and a directory that holds other things than a store:
-/// files would be mixed with those of its owner, and its permissions changed.
+/// Refuses a path that is not a directory, and a directory with other content than a store: the
+/// store's files would be mixed with those of the directory's owner, and its permissions changed.
 pub(crate) fn check(storage: &Storage) -> anyhow::Result<()> {
     let dir = storage.data.as_path();
     if storage.memory {
@@ -84,7 +84,7 @@ pub(crate) fn check(storage: &Storage) -> anyhow::Result<()> {
     )
 }
 
-/// The part of a path that is a file where a directory should be.
+/// The part of a path that is a file but should be a directory.
 fn file_among(dir: &Path) -> Option<&Path> {
     let mut parts = dir.ancestors().filter(|part| !part.as_os_str().is_empty());
     parts.find(|part| part.exists() && !part.is_dir())
@@ -94,14 +94,14 @@ fn has_store(dir: &Path) -> bool {
     dir.join("store.lock").is_file() || dir.join("kv").join("keyspaces").is_dir()
 }
 
-/// Earlier starts leave files where there is no store, and people prepare certificates and keys.
+/// Earlier starts leave files without a store, and users prepare certificates and keys.
 fn is_harmless(name: &str) -> bool {
     private_file::is_ours(name)
         || SYSTEM_FILES.contains(&name)
         || SYSTEM_FILE_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
-/// Says what to do about a directory that this user may not write.
+/// Adds advice about a directory that this user may not write to.
 pub(crate) fn with_advice(error: anyhow::Error) -> anyhow::Error {
     let is_refused = |error: &io::Error| {
         let kind = error.kind();
@@ -167,7 +167,7 @@ mod tests {
         }
         std::fs::write(dir.path().join(".bashrc"), "").unwrap();
         assert!(checked(dir.path(), false).unwrap_err().contains(".bashrc"));
-        // Whatever is beside a store, the store is what counts.
+        // Other files beside a store do not matter.
         std::fs::create_dir_all(dir.path().join("kv/keyspaces")).unwrap();
         assert_eq!(checked(dir.path(), false), Ok(()));
     }

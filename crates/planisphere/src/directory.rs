@@ -1,4 +1,4 @@
-//! Where the public keys of a directory come from: a file, or a URL that is read again.
+//! Loads the public keys of a directory from a file, or from a URL that is read again periodically.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,17 +18,17 @@ use tracing::{info, warn};
 
 use crate::config;
 
-/// How long keys are used before they are read again.
+/// How long keys are used before they are fetched again.
 const REFRESH: Duration = Duration::from_secs(60 * 60);
-/// Keys are not read more often than this, whatever tokens people bring.
+/// Least interval between two fetches, whatever tokens clients send.
 const PAUSE: Duration = Duration::from_secs(30);
-/// How long reading them may take.
+/// Time limit of a fetch.
 const FETCH_TIMEOUT: Duration = Duration::from_secs(10);
-/// No issuer's keys take more.
+/// Largest accepted key set.
 const KEYS_BYTES_MAX: usize = 1 << 20;
 
-/// The directory that the settings describe, with its keys. A file must be there at the start; a
-/// URL may come up later.
+/// Opens the configured directory, with its keys. A file must exist at the start; a URL may become
+/// available later.
 pub(crate) async fn open(settings: &config::Directory) -> anyhow::Result<Arc<Directory>> {
     let mode = match settings.mode {
         config::DirectoryMode::StandIn => DirectoryMode::StandIn,
@@ -39,7 +39,7 @@ pub(crate) async fn open(settings: &config::Directory) -> anyhow::Result<Arc<Dir
     match settings.mode {
         config::DirectoryMode::StandIn => {}
         config::DirectoryMode::TrustAny => {
-            warn!("whoever reaches this server with any bearer token may do everything");
+            warn!("every caller with any bearer token can do everything on this server");
         }
         config::DirectoryMode::Verify => {
             let source = JwksSource::parse(&settings.jwks);
@@ -64,7 +64,7 @@ fn rules(settings: &config::Directory) -> DirectoryRules {
     }
 }
 
-/// Reads the keys again and again. Ones that can't be read leave the old ones in force.
+/// Fetches the keys periodically. After a failure the old keys stay in use.
 async fn keep_fresh(directory: Arc<Directory>, source: JwksSource) {
     loop {
         tokio::select! {
@@ -82,7 +82,7 @@ async fn keep_fresh(directory: Arc<Directory>, source: JwksSource) {
     }
 }
 
-/// Where keys are.
+/// The source of the keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum JwksSource {
     File(String),
@@ -125,7 +125,7 @@ async fn fetch(url: &Uri) -> anyhow::Result<Vec<u8>> {
     get(stream, url).await
 }
 
-/// Trusts whom the operating system trusts.
+/// Trusts the root certificates of the operating system.
 fn trust() -> anyhow::Result<rustls::ClientConfig> {
     let mut roots = rustls::RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
@@ -142,7 +142,7 @@ where
 {
     let (mut sender, connection) =
         hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
-    // However it ends, the request on it tells.
+    // Errors of the connection show up in its request.
     tokio::spawn(connection);
     let path = url.path_and_query().map_or("/", |path| path.as_str());
     let host = url.authority().map(ToString::to_string).unwrap_or_default();

@@ -1,7 +1,7 @@
-//! What is at `/_explorer/` until there is an explorer: a page that says what the server has.
+//! The page at `/_explorer/` until there is an explorer: it lists the server's endpoints.
 //!
-//! It needs no key and shows none but the one that everybody knows. It loads nothing and runs
-//! nothing, and no other page can frame it.
+//! It needs no key, and shows a key only if it is well known. It loads and runs nothing, and no
+//! other page can frame it.
 
 use std::net::SocketAddr;
 
@@ -12,16 +12,16 @@ use hyper::{Method, Response, StatusCode};
 
 use crate::announce::Announcement;
 
-/// Where the server answers.
+/// The endpoints of the server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Explorer {
     /// Names of APIs with their addresses.
     endpoints: Vec<(&'static str, String)>,
-    /// Names of what should listen and does not, with the reason.
+    /// Names of listeners that should be on but are off, with the reason.
     off: Vec<(&'static str, String)>,
 }
 
-/// Nothing is loaded from anywhere, and the one style is in the page.
+/// Nothing may be loaded, and the only style is in the page.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; \
                       form-action 'none'; frame-ancestors 'none'";
 
@@ -35,13 +35,13 @@ const COMMANDS: [(&str, &str); 6] = [
 ];
 
 impl Explorer {
-    /// For a server at these addresses, which clients may know as `public_endpoint`.
+    /// For a server at these addresses, which clients may reach as `public_endpoint`.
     pub(crate) fn new(announcement: &Announcement, public_endpoint: &str) -> Self {
         let nosql = match public_endpoint {
             "" => reachable(announcement.nosql),
             url => url.to_owned(),
         };
-        // Without a port of its own, the admin API is at that of the NoSQL API.
+        // Without its own port, the admin API is on that of the NoSQL API.
         let admin = announcement.admin.map_or_else(|| nosql.clone(), reachable);
         let others = [
             ("Table API", announcement.table.map(reachable), ""),
@@ -68,7 +68,7 @@ impl Explorer {
         matches!(path, "/_explorer" | "/_explorer/" | "/_explorer/index.html")
     }
 
-    /// The page; with the account's key if everybody knows it.
+    /// The page, with the account's key if it is well known.
     pub(crate) fn answer(
         &self,
         method: &Method,
@@ -134,7 +134,7 @@ impl Explorer {
     }
 }
 
-/// What people call a listener that the ready line calls `name`.
+/// The title of the listener that the ready line calls `name`.
 fn title_of(name: &'static str) -> &'static str {
     match name {
         "nosql_second" => "NoSQL API, second port",
@@ -145,7 +145,7 @@ fn title_of(name: &'static str) -> &'static str {
     }
 }
 
-/// An address as a browser on this machine reaches it.
+/// The form of an address that a browser on this machine can reach.
 fn reachable(address: SocketAddr) -> String {
     match address.ip().is_unspecified() {
         true => format!("http://localhost:{}/", address.port()),

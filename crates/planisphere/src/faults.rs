@@ -1,7 +1,6 @@
-//! Faults that tests ask for: requests that fail, commits that take longer.
+//! Fault injection for tests: failed requests and delayed commits.
 //!
-//! Only a server that was started with `--fault-injection on` has them; without it, none of this
-//! is there.
+//! Only a server that was started with `--fault-injection on` creates any of this.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -10,19 +9,19 @@ use api_nosql::{FaultInjector, FaultSubject, InjectedAnswer, Operation};
 use engine::RangeId;
 use storage::{Durability, LocalStore, StoreError, WriteBatch, forward_store};
 
-/// Faults in force at a time.
+/// Most faults in force at a time.
 pub(crate) const FAULTS_MAX: usize = 100;
 
-/// What goes wrong.
+/// The effect of a fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
-    /// Matching requests are answered with this.
+    /// Matching requests get this answer.
     Answer(InjectedAnswer, Scope),
     /// Every commit takes this much longer.
     DelayCommits(Duration),
 }
 
-/// Which requests; what is `None` does not matter.
+/// The requests that a fault matches; `None` matches any.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Scope {
     pub(crate) operation: Option<Operation>,
@@ -31,7 +30,7 @@ pub(crate) struct Scope {
     pub(crate) partition: Option<RangeId>,
 }
 
-/// How often and for how long; at least one of them is given.
+/// The count and duration of a fault; at least one of them is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FaultLimit {
     pub(crate) count: Option<u32>,
@@ -43,10 +42,10 @@ pub(crate) struct FaultLimit {
 pub(crate) struct Fault {
     pub(crate) id: u32,
     pub(crate) effect: Effect,
-    /// How often it still happens.
+    /// Remaining count.
     pub(crate) left: Option<u32>,
     until: Option<Instant>,
-    /// How often it has happened.
+    /// How often it has been applied.
     pub(crate) fired: u64,
 }
 
@@ -63,7 +62,7 @@ struct State {
 }
 
 impl Faults {
-    /// Brings a fault into force; `None` when there are too many.
+    /// Adds a fault; `None` if there are too many.
     pub(crate) fn add(&self, effect: Effect, limit: FaultLimit) -> Option<Fault> {
         let mut state = self.lock();
         if state.faults.len() >= FAULTS_MAX {
@@ -76,12 +75,12 @@ impl Faults {
         Some(fault)
     }
 
-    /// Those in force, oldest first.
+    /// The faults in force, oldest first.
     pub(crate) fn all(&self) -> Vec<Fault> {
         self.lock().faults.clone()
     }
 
-    /// Ends one; whether it was in force.
+    /// Removes a fault; returns whether it was in force.
     pub(crate) fn remove(&self, id: u32) -> bool {
         let mut state = self.lock();
         let before = state.faults.len();
@@ -89,12 +88,12 @@ impl Faults {
         state.faults.len() < before
     }
 
-    /// Ends all.
+    /// Removes all faults.
     pub(crate) fn clear(&self) {
         self.lock().faults.clear();
     }
 
-    /// Those in force, without what is over.
+    /// The state without expired faults.
     fn lock(&self) -> MutexGuard<'_, State> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if !state.faults.is_empty() {
@@ -104,7 +103,7 @@ impl Faults {
         state
     }
 
-    /// The first fault that `pick` takes happens once more.
+    /// Applies the first fault that `pick` accepts.
     fn fire<T>(&self, pick: impl Fn(&Effect) -> Option<T>) -> Option<T> {
         let mut state = self.lock();
         let (fault, found) =
@@ -123,7 +122,7 @@ impl Faults {
 }
 
 impl Fault {
-    /// How much longer it is in force, if that is limited.
+    /// The remaining duration, if it is limited.
     pub(crate) fn remains(&self) -> Option<Duration> {
         self.until.map(|until| until.saturating_duration_since(Instant::now()))
     }
@@ -158,7 +157,7 @@ impl Scope {
     }
 }
 
-/// A store whose commits can be made to take longer.
+/// A store whose commits can be delayed.
 pub(crate) struct DelayedStore {
     pub(crate) store: Arc<dyn LocalStore>,
     pub(crate) faults: Arc<Faults>,

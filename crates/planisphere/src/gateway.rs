@@ -1,4 +1,4 @@
-//! What answers on which port: the process's own probes, the admin API, the NoSQL API.
+//! Dispatches the requests of each port: the process's own probes, the admin API, the data APIs.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ pub(crate) struct Gateway {
     pub(crate) origin_policy: OriginPolicy,
 }
 
-/// One connection's view of the gateway.
+/// The state of one connection.
 pub(crate) struct ConnectionHandler {
     gateway: Arc<Gateway>,
     peer: Peer,
@@ -53,7 +53,7 @@ impl ConnectionHandler {
         Self { gateway, peer, scheme, activity, unread_body: UnreadBody::default() }
     }
 
-    /// What the connection notes its doings in.
+    /// The activity record of the connection.
     pub(crate) fn activity(&self) -> Arc<Activity> {
         Arc::clone(&self.activity)
     }
@@ -72,7 +72,7 @@ impl ConnectionHandler {
         } else {
             self.answer_in_room(request).await
         };
-        // A body that was given up on because it is slow is not worth more time.
+        // A body that was refused because it is slow is not read further.
         let timeout = match response.status() {
             StatusCode::REQUEST_TIMEOUT => Duration::ZERO,
             _ => self.gateway.connections.body_time(),
@@ -87,7 +87,7 @@ impl ConnectionHandler {
 }
 
 impl ConnectionHandler {
-    /// Answers a request when there is room for the answer.
+    /// Answers a request when there is memory for the reply.
     async fn answer_in_room(&self, request: Request<WatchedBody>) -> Response<Full<Bytes>> {
         let (listener, connections) = (self.peer.listener, &self.gateway.connections);
         let demand = Demand::of(&request, listener);
@@ -128,7 +128,7 @@ impl ConnectionHandler {
             Listener::Nosql if !Admin::owns(request.uri().path()) => {
                 self.gateway.service.serve(request, source).await
             }
-            // Boxed, so that other requests do not carry its state along.
+            // Boxed, so that other requests do not carry its state.
             Listener::Nosql | Listener::Admin => {
                 Box::pin(self.gateway.admin.answer(request, self.peer)).await
             }
@@ -141,8 +141,8 @@ impl ConnectionHandler {
 }
 
 impl ConnectionHandler {
-    /// Refuses what a browser sends for a page of another site: on the ports of the data while
-    /// everybody knows a key, in the admin API always.
+    /// Refuses requests that a browser sends for a page of another site: on the ports of the data
+    /// while a key is well known, in the admin API always.
     fn check_site(&self, request: &Request<WatchedBody>) -> Result<(), String> {
         let Gateway { service, tables, origin_policy, .. } = &*self.gateway;
         let is_open = origin_policy.trusts_any;
@@ -168,8 +168,8 @@ impl ConnectionHandler {
         }
     }
 
-    /// Whether only some of the keys that count here are public, so that it depends on the one that
-    /// signed a request whether it is refused.
+    /// Whether only some of the accepted keys are well known, so that the key of the signature
+    /// decides whether a request is refused.
     fn has_private_keys_too(&self) -> bool {
         match self.peer.listener {
             Listener::Table(_) => {
@@ -187,7 +187,7 @@ impl ConnectionHandler {
         }
     }
 
-    /// Refuses a request in the form of the API it is for.
+    /// The refusal of a request in the form of the addressed API.
     fn refuse(
         &self,
         request: Request<WatchedBody>,
@@ -209,9 +209,9 @@ impl ConnectionHandler {
 /// Requests about the process, which need no key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Probe {
-    /// Can it serve?
+    /// Whether the server is ready.
     Ready,
-    /// Is it well?
+    /// The health of the store.
     Health,
     /// The certificate to trust.
     Authority,

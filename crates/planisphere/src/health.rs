@@ -1,17 +1,17 @@
-//! How the engine is doing, looked up at most once a second however often it is asked.
+//! The health of the engine, determined at most once a second however often it is requested.
 //!
-//! Anybody may ask without a key, and finding out takes a look at the disk: it is done on a thread
-//! that may wait, by one asker for all.
+//! Requests for it need no key, and determining it accesses the disk. So it runs on a blocking
+//! thread, once for all waiting requests.
 
 use std::time::{Duration, Instant};
 
 use engine::Engine;
 use tokio::sync::Mutex;
 
-/// How long an answer counts as current.
+/// How long a result counts as current.
 const FRESH: Duration = Duration::from_secs(1);
 
-/// The engine's health, remembered for a while.
+/// The engine's health, cached for a short time.
 pub(crate) struct Health {
     engine: Engine,
     last: Mutex<Option<(Instant, storage::Health)>>,
@@ -22,7 +22,7 @@ impl Health {
         Self { engine, last: Mutex::new(None) }
     }
 
-    /// The health of at most a second ago.
+    /// The health, at most a second old.
     pub(crate) async fn get(&self) -> storage::Health {
         self.get_at(Instant::now()).await
     }
@@ -37,7 +37,7 @@ impl Health {
         }
         let engine = self.engine.clone();
         let looked = tokio::task::spawn_blocking(move || engine.health()).await;
-        // An engine that panics when it is looked at takes no writes either.
+        // An engine that panics in the check takes no writes either.
         let health = looked.unwrap_or_default();
         *last = Some((now, health.clone()));
         health
@@ -65,7 +65,7 @@ mod tests {
         let later = |time: Duration| health.get_at(asked + time);
         assert!(later(FRESH - Duration::from_nanos(1)).await.writable);
         assert!(!later(FRESH).await.writable);
-        // Somebody who asked before and was answered after another gets the newer one.
+        // A request that started earlier but is answered after another one gets the newer result.
         assert!(!later(Duration::ZERO).await.writable);
     }
 }

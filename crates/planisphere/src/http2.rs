@@ -1,9 +1,9 @@
-//! Telling clients that start with HTTP/2 to use HTTP/1.1 instead.
+//! Tells clients that start with HTTP/2 to use HTTP/1.1 instead.
 //!
 //! The Rust SDK speaks HTTP/2 on a clear-text connection without asking first, and offers nothing
-//! else in a TLS handshake. It falls back to HTTP/1.1 only when told so in HTTP/2; a connection
-//! that is merely closed is an outage to it. So the first request is waited for, and refused with
-//! the error code made for this (RFC 9113, 7: `HTTP_1_1_REQUIRED`).
+//! else in a TLS handshake. It falls back to HTTP/1.1 only after an HTTP/2 error code; it takes a
+//! closed connection for an outage. So the server waits for the first request, and refuses it with
+//! the error code for this case (RFC 9113, 7: `HTTP_1_1_REQUIRED`).
 
 use std::io;
 
@@ -11,7 +11,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 /// The name of HTTP/2 in a TLS handshake (ALPN).
 pub(crate) const ALPN: &[u8] = b"h2";
-/// How a connection that starts with HTTP/2 begins; no HTTP/1.1 method does.
+/// The first bytes of an HTTP/2 connection; no HTTP/1.1 method starts with them.
 pub(crate) const PREFACE_START: &[u8; 4] = b"PRI ";
 
 const PREFACE_BYTES: usize = 24;
@@ -83,7 +83,7 @@ mod tests {
 
     const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-    /// What a client that sends `frames` after the preface is answered.
+    /// The response to a client that sends `frames` after the preface.
     async fn answer(frames: &[Vec<u8>]) -> (io::Result<()>, Vec<u8>) {
         let (mut client, server) = tokio::io::duplex(1 << 20);
         client.write_all(PREFACE).await.unwrap();

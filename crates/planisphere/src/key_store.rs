@@ -1,8 +1,8 @@
 //! The account's keys while the server runs: replaced one at a time, without a restart.
 //!
-//! A key that was made anew is kept in the data directory together with the fingerprint of the one
-//! it replaced. As long as the settings still say that one, the new key is used; whoever changes
-//! the settings afterwards gets what they say.
+//! A regenerated key is kept in the data directory together with the fingerprint of the key it
+//! replaced. As long as the settings still contain the replaced key, the new one is used; once the
+//! settings change, they apply again.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -29,23 +29,23 @@ pub(crate) struct KeyStore {
 
 struct Ring {
     keys: KeyRing,
-    /// Where new keys are kept, and what the settings say in their place.
+    /// Where new keys are kept, and the keys in the settings.
     kept: Option<(PathBuf, KeyRing)>,
 }
 
-/// A key made anew.
+/// A regenerated key.
 #[derive(Serialize, Deserialize)]
 struct RegeneratedKey {
     key: String,
-    /// Fingerprint of what the settings say; none if they say nothing.
+    /// Fingerprint of the key in the settings; none if they have no such key.
     instead_of: Option<String>,
 }
 
 type RegeneratedKeys = BTreeMap<String, RegeneratedKey>;
 
 impl KeyStore {
-    /// The keys that `service` accepts now. With a place to keep new ones and what the settings
-    /// say, new keys outlive the server.
+    /// The keys that `service` accepts now. With a directory for new keys and the configured keys,
+    /// new keys survive a restart.
     pub(crate) fn new(
         service: Arc<Service>,
         tables: Arc<api_table::Service>,
@@ -55,12 +55,13 @@ impl KeyStore {
         Self { service, tables, ring: Mutex::new(Ring { keys, kept }) }
     }
 
-    /// The keys as they are.
+    /// The current keys.
     pub(crate) fn ring(&self) -> KeyRing {
         self.ring.lock().unwrap_or_else(PoisonError::into_inner).keys.clone()
     }
 
-    /// Makes a new key. From now on the old one is refused. Tells whether the new one is kept.
+    /// Generates a new key. From now on the old one is refused. Returns whether the new one is
+    /// kept.
     pub(crate) fn regenerate(
         &self,
         kind: KeyKind,
@@ -78,12 +79,12 @@ impl KeyStore {
     }
 }
 
-/// The file of a data directory.
+/// The path of the key file in a data directory.
 pub(crate) fn file_in(data_dir: &Path) -> PathBuf {
     data_dir.join(FILE)
 }
 
-/// The keys that the settings say, with those that were made anew since in their place.
+/// The configured keys, replaced by those that were regenerated since.
 pub(crate) fn renewed(data_dir: &Path, configured: &KeyRing) -> anyhow::Result<KeyRing> {
     let mut ring = configured.clone();
     for (name, renewed) in read(data_dir)? {

@@ -1,4 +1,4 @@
-//! Listeners: accepting connections, telling TLS from clear text. [`crate::bind`] opens them.
+//! Listeners: accept connections, and distinguish TLS from clear text. [`crate::bind`] opens them.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -24,28 +24,28 @@ use crate::http2;
 /// The first byte of a TLS handshake; no HTTP request starts with it.
 const TLS_HANDSHAKE: u8 = 0x16;
 
-/// Sockets that are bound and queue connections, though nobody accepts them yet.
+/// Bound sockets, which queue connections although none is accepted yet.
 pub(crate) struct Listeners {
-    /// The address that clients are told.
+    /// The address for clients.
     pub(crate) nosql: SocketAddr,
-    /// The second port, when it is open.
+    /// The second port, if it is open.
     pub(crate) nosql_second: Option<u16>,
-    /// The address of the Table API as Cosmos DB speaks it.
+    /// The address of the Table API in Cosmos DB's flavour.
     pub(crate) table: Option<SocketAddr>,
-    /// The address of the Table API as the storage service speaks it.
+    /// The address of the Table API in the storage service's flavour.
     pub(crate) table_storage: Option<SocketAddr>,
-    /// The address of the admin API, when it has one of its own.
+    /// The address of the admin API, if it has its own.
     pub(crate) admin: Option<SocketAddr>,
-    /// What should listen and does not, because its default port is not to be had.
+    /// Listeners that should be on but are off, because their default port is not available.
     pub(crate) off: Vec<DisabledListener>,
-    /// The sockets, each with what it serves.
+    /// The sockets, each with its listener.
     pub(crate) sockets: Vec<(Listener, TcpListener)>,
 }
 
-/// Which of the server's ports a connection came to.
+/// The server's port to which a connection was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Listener {
-    /// The NoSQL API, with everything else below paths of its own.
+    /// The NoSQL API, with the admin API and the other paths.
     Nosql,
     /// The Table API.
     Table(Flavour),
@@ -53,10 +53,10 @@ pub(crate) enum Listener {
     Admin,
 }
 
-/// Who is at the other end of a connection.
+/// The client at the other end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Peer {
-    /// Where it came in.
+    /// The listener it connected to.
     pub(crate) listener: Listener,
     /// Whether it is on this machine.
     pub(crate) is_local: bool,
@@ -72,7 +72,7 @@ impl Peer {
 }
 
 impl Listeners {
-    /// Starts accepting. The returned tasks end when aborted.
+    /// Starts to accept connections. The returned tasks end when aborted.
     pub(crate) fn accept(
         self,
         gateway: &Arc<Gateway>,
@@ -81,7 +81,7 @@ impl Listeners {
     ) -> Vec<tokio::task::JoinHandle<()>> {
         let mut http = http1::Builder::new();
         // Time limits are kept by `Connections`, which needs no timer per connection. A head that
-        // is only a little too large reaches the API, which explains that in its own form.
+        // is only slightly too large reaches the API, which answers with an error in its own form.
         http.header_read_timeout(None).max_header_size(limits.header_bytes_max.saturating_mul(2));
         let accept = |(listener, socket)| {
             let (gateway, threads) = (Arc::clone(gateway), Arc::clone(threads));
@@ -106,7 +106,7 @@ async fn accept_connections(
     http: http1::Builder,
 ) {
     loop {
-        // It leaves this thread's runtime for that of its connection thread.
+        // The socket moves from this thread's runtime to that of its connection thread.
         let accepted = socket.accept().await;
         match accepted.and_then(|(stream, peer)| Ok((stream.into_std()?, peer))) {
             Ok((stream, peer)) => {
@@ -124,7 +124,7 @@ async fn accept_connections(
             }
             Err(error) if is_about_one_connection(&error) => debug!(%error, "accept failed"),
             Err(error) => {
-                // Out of file descriptors or memory: trying again at once would only spin.
+                // Out of file descriptors or memory: an immediate retry would only spin.
                 warn!(%error, "no connection can be accepted for now");
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
@@ -151,7 +151,8 @@ async fn serve_connection(
     let stream = TcpStream::from_std(stream)?;
     stream.set_nodelay(true)?;
     let mut start = [0; 4];
-    // Four bytes arrive together unless somebody takes pains; who does is served HTTP/1.1.
+    // Four bytes arrive together unless a client takes pains to split them; such a client is served
+    // HTTP/1.1.
     let peeked = stream.peek(&mut start).await?;
     if peeked == 0 {
         return Ok(());

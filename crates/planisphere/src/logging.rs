@@ -5,7 +5,7 @@ use tracing_subscriber::EnvFilter;
 
 use crate::config::Settings;
 
-/// Starts logging. `RUST_LOG` decides when the settings leave the filter at its default.
+/// Starts logging. `RUST_LOG` applies if the settings leave the filter at its default.
 pub(crate) fn start(settings: &Settings) -> anyhow::Result<()> {
     let chosen = &settings.log.filter;
     let from_environment =

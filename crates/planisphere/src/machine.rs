@@ -1,30 +1,30 @@
 //! The names of the machine.
 
-/// What the machine calls itself.
+/// The host name of the machine.
 #[cfg(unix)]
 pub(crate) fn host_name() -> Option<String> {
     rustix::system::uname().nodename().to_str().ok().map(str::to_owned)
 }
 
-/// What the machine calls itself.
+/// The host name of the machine.
 #[cfg(not(unix))]
 pub(crate) fn host_name() -> Option<String> {
     std::env::var("COMPUTERNAME").ok()
 }
 
-/// All names by which others may know the machine: what its own files say. Asking a name server
-/// would keep the start waiting and trust its answer, and the search list of the resolver is that
-/// of the network the machine happens to be in, whose owner could answer for its names, too.
+/// All names of the machine in its own files. A query to a name server would delay the start and
+/// trust the server's answer. The resolver's search list depends on the network the machine is in,
+/// whose owner could answer for its names too.
 pub(crate) fn names() -> Vec<String> {
     let hosts = std::fs::read_to_string("/etc/hosts").unwrap_or_default();
     host_name().map(|name| names_of(&name, &hosts)).unwrap_or_default()
 }
 
-/// The names of the machine `name`, given what `/etc/hosts` says.
+/// The names of the machine `name`, given the text of `/etc/hosts`.
 fn names_of(name: &str, hosts: &str) -> Vec<String> {
     let label = name.split('.').next().unwrap_or(name);
     let mut names = vec![name.to_owned(), label.to_owned()];
-    // A machine without a name of its own has none on its network either.
+    // A machine without its own name has none on its network either.
     if !label.eq_ignore_ascii_case("localhost") {
         names.push(format!("{label}.local"));
     }
@@ -33,7 +33,7 @@ fn names_of(name: &str, hosts: &str) -> Vec<String> {
         let is_it =
             |word: &str| word.eq_ignore_ascii_case(name) || word.eq_ignore_ascii_case(label);
         if words.clone().any(is_it) {
-            // Other names of the address are this machine's only if they begin like its own.
+            // Other names of the address belong to this machine only if they begin with its own.
             names.extend(words.by_ref().filter(|word| begins_with(word, label)).map(str::to_owned));
         }
     }

@@ -1,7 +1,7 @@
-//! The planisphere server: command line, settings, listeners, TLS, life and death of the process.
+//! The planisphere server: command line, settings, listeners, TLS, start and end of the process.
 //!
-//! Start reading at [`serve::run`]. What happens to a request once its connection is accepted is
-//! in [`listen`] and [`gateway`]; everything about the NoSQL protocol is in the `api-nosql` crate.
+//! Start reading at [`serve::run`]. The path of a request after its connection is accepted is in
+//! [`listen`] and [`gateway`]; everything about the NoSQL protocol is in the `api-nosql` crate.
 #![forbid(unsafe_code)]
 #![expect(
     clippy::disallowed_methods,
@@ -40,8 +40,8 @@ mod tls;
 
 use std::process::ExitCode;
 
-/// Takes less memory for many small values than the system's allocator, gives it back, and is
-/// quicker where several threads allocate.
+/// Needs less memory than the system's allocator for many small values, returns memory to the
+/// system, and is faster when several threads allocate.
 #[cfg(target_os = "linux")]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;

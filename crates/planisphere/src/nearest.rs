@@ -1,12 +1,12 @@
-//! The name that was probably meant by one that is not there.
+//! Finds the name that was probably meant by an unknown one.
 
-/// No more names are looked at.
+/// Most names that are compared.
 const NAMES_MAX: usize = 5_000;
-/// Edits that make another name of one, however long it is.
+/// Most edits between two names that count as similar, whatever their length.
 const EDITS_MAX: usize = 4;
 
-/// The one of `known` that is nearest to `name`, if one is near enough to be what was meant: a third
-/// of its characters may differ, and case does not matter.
+/// The name in `known` most similar to `name`, if it is similar enough: at most a third of its
+/// characters may differ, and case is ignored.
 pub(crate) fn nearest<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> Option<&'n str> {
     let name = name.to_lowercase();
     let length = name.chars().count();
@@ -14,7 +14,7 @@ pub(crate) fn nearest<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> O
         let letters = other.to_lowercase();
         let shorter = letters.chars().count().min(length);
         let edits_max = shorter.div_ceil(3).min(EDITS_MAX);
-        // Cheap to see, and enough for most of them.
+        // A cheap check that rules out most names.
         if letters.chars().count().max(length) - shorter > edits_max {
             return None;
         }

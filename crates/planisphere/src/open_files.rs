@@ -1,9 +1,9 @@
 //! The operating system's limit on open files, which connections and the store share.
 
-/// Files kept back for the store; running out of them there would stop all writes.
+/// Files reserved for the store; without free ones all its writes would stop.
 const RESERVED_FOR_STORE: u64 = 512;
 
-/// Raises the limit as far as it goes and returns how many connections it leaves room for.
+/// Raises the limit to its maximum and returns how many connections it allows.
 #[cfg(unix)]
 pub(crate) fn connections_max() -> usize {
     use rustix::process::{Resource, getrlimit, setrlimit};
@@ -17,7 +17,7 @@ pub(crate) fn connections_max() -> usize {
     room_for_connections(limit.current)
 }
 
-/// No such limit is known here.
+/// No such limit is known on this system.
 #[cfg(not(unix))]
 pub(crate) fn connections_max() -> usize {
     room_for_connections(None)

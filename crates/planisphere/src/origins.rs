@@ -1,12 +1,12 @@
 //! Which pages in browsers may send requests: the one rule of all listeners.
 //!
-//! A browser sends requests for every page it shows, to this machine too. While the keys are ones
-//! that everybody knows, a page can sign its requests like any client, so two things are looked at.
-//! What browsers say about the page that made a request (`Origin`, `Sec-Fetch-Site`, `Referer`)
-//! tells pages of other sites. A page whose name was made to point to this machine after it was
-//! loaded looks like one of ours to the browser, but its requests carry its own name as their
-//! host: so only hosts are answered that no page can re-point. Clients that are no browsers name
-//! the host they were given and no origin, and notice nothing of this.
+//! A browser sends requests for every page that it shows, to this machine too. While the keys are
+//! well known, a page can sign its requests like any client. So two things are checked. First, the
+//! headers about the page that made a request (`Origin`, `Sec-Fetch-Site`, `Referer`) reveal pages
+//! of other sites. Second, a page whose name was changed to resolve to this machine after it was
+//! loaded looks like one of ours to the browser, but its requests carry its own name as their host.
+//! So only hosts that no page can redirect are accepted. Clients that are not browsers use the host
+//! that they were configured with and send no origin, so they are not affected.
 
 pub(crate) mod cors;
 
@@ -16,36 +16,36 @@ use front::Scheme;
 use hyper::header::{HOST, HeaderMap, HeaderName, HeaderValue, ORIGIN, REFERER};
 use hyper::{Request, Uri};
 
-/// What browsers say about where a request comes from.
+/// What browsers report about the origin of a request.
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
-/// By these names containers reach the machine they run on.
+/// The names under which containers reach their host machine.
 const CONTAINER_HOSTS: [&str; 2] = ["host.docker.internal", "host.containers.internal"];
-/// Longest part of a refused header that is told back.
+/// Longest part of a refused header that is echoed.
 const SHOWN_CHARS_MAX: usize = 200;
 
-/// How much of a request is looked at.
+/// Which parts of a request are checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OriginCheck {
-    /// The page it comes from.
+    /// The page that sends it.
     Origin,
-    /// The page, and the host it is sent to: while everybody knows a key.
+    /// The page, and the host that the request is sent to: while a key is well known.
     HostAndOrigin,
 }
 
-/// The names of one server, and the sites that it was told to answer.
+/// The names of one server, and the additional origins that it accepts.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OriginPolicy {
     /// Names of this machine.
     pub(crate) machine: Vec<String>,
-    /// What clients are told to use, if it is another address than theirs.
+    /// The public endpoint for clients, if it is not the address they connect to.
     pub(crate) public_endpoint: Option<Origin>,
-    /// Named by `--allow-host`.
+    /// Hosts given by `--allow-host`.
     pub(crate) allowed: Vec<AllowedHost>,
-    /// Whether requests need no key at all, because the bearer of any token is trusted.
+    /// Whether requests need no key at all, because any bearer token is trusted.
     pub(crate) trusts_any: bool,
 }
 
-/// A host with its scheme and port, as an origin names it.
+/// A host with scheme and port, as an `Origin` header has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Origin {
     scheme: String,
@@ -56,12 +56,12 @@ pub(crate) struct Origin {
 /// A host that requests may name and come from, on one port or on any.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct AllowedHost {
-    /// In lower case; with a dot at its beginning it stands for all names that end so.
+    /// In lower case; with a leading dot it matches all names with this suffix.
     name: String,
     port: Option<u16>,
 }
 
-/// A host as a request names it: without brackets, and without the dot that may end a name.
+/// A host from a request, without brackets and without a name's trailing dot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Host<'r> {
     name: &'r str,
@@ -69,8 +69,8 @@ struct Host<'r> {
 }
 
 impl OriginPolicy {
-    /// Refuses what a browser sends for a page that has no business here; the text says why.
-    /// `is_allowed_by_rule` says whether a rule of the API's own lets the origin in.
+    /// Refuses a request that a browser sends for a page that is not allowed; the text gives the
+    /// reason. `is_allowed_by_rule` tells whether a CORS rule of the API allows the origin.
     pub(crate) fn check<B>(
         &self,
         request: &Request<B>,
@@ -96,7 +96,7 @@ impl OriginPolicy {
         let mut origins = headers.get_all(ORIGIN).iter();
         if let Some(origin) = origins.next() {
             let text = origin.to_str().unwrap_or("?");
-            // No browser sends two, and whoever looks next might look at another one.
+            // No browser sends two headers, and a later check might read the other one.
             if origins.next().is_some() {
                 return Err(refused_origin(text, level));
             }
@@ -110,7 +110,7 @@ impl OriginPolicy {
             }
         }
         let is_elsewhere = headers.get(SEC_FETCH_SITE).is_some_and(|site| {
-            // `none` is what somebody typed into the address bar.
+            // `none` means that the user entered the address.
             site != "same-origin" && site != "none"
         });
         let mut referers = headers.get_all(REFERER).iter();
@@ -125,7 +125,8 @@ impl OriginPolicy {
         if is_good { Ok(()) } else { Err(refused_origin(text, level)) }
     }
 
-    /// Whether no page can make this name point here after it was loaded from elsewhere.
+    /// Whether no page can make this name resolve to this machine after it was loaded from
+    /// elsewhere.
     fn is_ours(&self, host: Host<'_>) -> bool {
         let Host { name, port: _ } = host;
         let is = |known: &str| name.eq_ignore_ascii_case(known);
@@ -141,7 +142,7 @@ impl OriginPolicy {
         self.allowed.iter().any(|allowed| allowed.fits(site))
     }
 
-    /// The origin of a request, if it is one that the server was told to answer.
+    /// The origin of a request, if the server was configured to accept it.
     pub(crate) fn allowed_origin(&self, headers: &HeaderMap) -> Option<HeaderValue> {
         let mut origins = headers.get_all(ORIGIN).iter();
         let (origin, None) = (origins.next()?, origins.next()) else { return None };
@@ -149,7 +150,7 @@ impl OriginPolicy {
         self.is_allowed(&site).then(|| origin.clone())
     }
 
-    /// Whether a page lies where the request goes, or where clients are told to go.
+    /// Whether a page has the origin of the request's target, or of the public endpoint.
     fn is_own(&self, site: &Origin, (host, scheme): (Option<Host<'_>>, Scheme)) -> bool {
         let is_public =
             self.public_endpoint.as_ref().is_some_and(|endpoint| endpoint.is_same(site));
@@ -160,8 +161,8 @@ impl OriginPolicy {
                     host: host.name.into(),
                     port: host.port,
                 };
-                // One port speaks HTTP and HTTPS, so a port that is written out says it all. One
-                // that is not is that of the scheme: on the others somebody else may listen.
+                // One port serves HTTP and HTTPS, so an explicit port alone is decisive. Without
+                // one it is the scheme's default port: on other ports another process may listen.
                 let is_written = own.port.is_some() && own.port == site.port;
                 let is_same_port = is_written || own.effective_port() == site.effective_port();
                 is_same_port && own.host.eq_ignore_ascii_case(&site.host)
@@ -169,7 +170,7 @@ impl OriginPolicy {
     }
 }
 
-/// `localhost`, `NAME.localhost`, and the `localhost-REGION` that SDKs make up for regions.
+/// `localhost`, `NAME.localhost`, and the names `localhost-REGION` that SDKs construct for regions.
 fn is_localhost(name: &str) -> bool {
     if name.eq_ignore_ascii_case("localhost") {
         return true;
@@ -181,7 +182,7 @@ fn is_localhost(name: &str) -> bool {
     name.ends_with(".localhost") || is_region
 }
 
-/// The one host that a request names.
+/// The only host that a request names.
 fn host_of<B>(request: &Request<B>) -> Option<&str> {
     if let Some(authority) = request.uri().authority() {
         return Some(authority.as_str());
@@ -224,18 +225,18 @@ fn shown(text: &str) -> String {
     text.chars().take(SHOWN_CHARS_MAX).collect()
 }
 
-/// What to give `--allow-host` for a host with a port that does not matter.
+/// The value of `--allow-host` for a host on any port.
 fn flag_value(host: &str) -> String {
     Host::parse(host).map_or_else(|| "NAME".to_owned(), |host| shown(host.name))
 }
 
 impl<'r> Host<'r> {
-    /// Reads `name`, `name:port`, `1.2.3.4:port` or `[::1]:port`.
+    /// Parses `name`, `name:port`, `1.2.3.4:port` or `[::1]:port`.
     fn parse(text: &'r str) -> Option<Self> {
         if let Some(rest) = text.strip_prefix('[') {
             let (address, rest) = rest.split_once(']')?;
             let port = port_of(rest)?;
-            // The zone says by which of its own interfaces the client reaches the address.
+            // The zone names the client's own network interface.
             let (address, _zone) = address.split_once('%').unwrap_or((address, ""));
             address.parse::<Ipv6Addr>().ok()?;
             return Some(Self { name: address, port });
@@ -250,7 +251,7 @@ impl<'r> Host<'r> {
     }
 }
 
-/// Reads what follows a host: nothing, or a colon and a port.
+/// Parses the text after a host: nothing, or a colon and a port.
 fn port_of(rest: &str) -> Option<Option<u16>> {
     match rest.strip_prefix(':') {
         None => rest.is_empty().then_some(None),
@@ -260,7 +261,7 @@ fn port_of(rest: &str) -> Option<Option<u16>> {
 }
 
 impl Origin {
-    /// Reads an origin, or the origin of a URL. The origin `null` is none.
+    /// Parses an origin, or takes the origin of a URL. The origin `null` is not valid.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let uri: Uri = text.parse().ok()?;
         let host = Host::parse(uri.authority()?.as_str())?;
@@ -274,7 +275,7 @@ impl Origin {
             && self.effective_port() == other.effective_port()
     }
 
-    /// The port, where it is not written the one that the scheme stands for.
+    /// The port, or the default port of the scheme.
     fn effective_port(&self) -> Option<u16> {
         self.port.or(match self.scheme.as_str() {
             "http" => Some(80),
@@ -294,8 +295,8 @@ impl Origin {
 }
 
 impl AllowedHost {
-    /// Reads the value of `--allow-host`: a name or an address, perhaps with a port; `*.` stands
-    /// for everything in front of a name.
+    /// Parses the value of `--allow-host`: a name or an address, with an optional port; `*.`
+    /// matches any prefix of a name.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let (is_any, rest) = match text.strip_prefix("*.") {
             Some(rest) => (true, rest),
@@ -312,13 +313,13 @@ impl AllowedHost {
         Ok(Self { name: if is_any { format!(".{name}") } else { name }, port: host.port })
     }
 
-    /// Whether a page of this site is meant.
+    /// Whether pages of this origin are allowed.
     fn fits(&self, site: &Origin) -> bool {
         self.fits_name(&site.host) && (self.port.is_none() || self.port == site.effective_port())
     }
 
-    /// Whether requests to this host are meant. Where it names no port, the client went to that of
-    /// its scheme, which need not be the one that we see.
+    /// Whether requests to this host are allowed. A host without a port means the default port of
+    /// the client's scheme, which need not be the scheme seen here.
     fn fits_host(&self, host: Host<'_>) -> bool {
         let is_port = match (self.port, host.port) {
             (None, _) | (Some(80 | 443), None) => true,

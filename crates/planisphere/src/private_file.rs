@@ -4,16 +4,17 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::Path;
 
-/// What the data directory has of ours. Names of other people's may begin alike.
+/// Names of our files in the data directory, matched exactly because users' own files may begin
+/// alike.
 const OUR_FILE_PREFIXES: [&str; 5] = ["account.key", "account.keys", "kv", "server.pid", "tls"];
-/// Of these there are many.
+/// Prefixes of our other files, of which there are many.
 const OUR_PREFIXES: [&str; 2] = ["store.", "torn-journal-"];
-/// What [`replace`] ends the name of a file with that it has not put in its place yet.
+/// The suffix of a file that [`replace`] has not renamed yet.
 const NEW: &str = ".new";
-/// Beginning of the directory in which an authority is made.
+/// Prefix of the directory in which an authority is created.
 const NEW_TLS: &str = "tls.new-";
 
-/// Whether something in the data directory is ours, by its name.
+/// Whether a file in the data directory is ours, judging by its name.
 pub(crate) fn is_ours(name: &str) -> bool {
     let is_number = |rest: &str| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_digit());
     OUR_FILE_PREFIXES.contains(&name.strip_suffix(NEW).unwrap_or(name))
@@ -21,21 +22,21 @@ pub(crate) fn is_ours(name: &str) -> bool {
         || name.strip_prefix(NEW_TLS).is_some_and(is_number)
 }
 
-/// What others may do with a file, in the bits of its mode.
+/// The permission bits of other users in a file's mode.
 #[cfg(unix)]
 const OTHERS_MODE_BITS: u32 = 0o077;
-/// The mark of directories that are shared on purpose.
+/// The mode bit of directories that are shared on purpose.
 #[cfg(unix)]
 const STICKY: u32 = 0o1000;
 
-/// From now on, whatever this process creates is for its owner alone. The store makes new files as
-/// long as it runs.
+/// From now on, files that this process creates are accessible to its user only. The store creates
+/// files throughout its life.
 pub(crate) fn create_all_private() {
     #[cfg(unix)]
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(OTHERS_MODE_BITS));
 }
 
-/// Takes the data directory, and what is ours in it, away from everyone but its owner.
+/// Removes all permissions of other users from the data directory and our files in it.
 #[cfg(unix)]
 pub(crate) fn restrict_directory(dir: &Path) -> io::Result<()> {
     let mut restricted = 0;
@@ -53,7 +54,7 @@ pub(crate) fn restrict_directory(dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Elsewhere files have no such modes.
+/// On other systems files have no such modes.
 #[cfg(not(unix))]
 pub(crate) fn restrict_directory(_dir: &Path) -> io::Result<()> {
     Ok(())
@@ -95,7 +96,7 @@ fn restrict(path: &Path, restricted: &mut u64) -> io::Result<()> {
 }
 
 /// Creates a file with `content` that only its owner may read, with its directory, and makes it
-/// durable. Fails when it is there already.
+/// durable. Fails if it exists already.
 pub(crate) fn create(path: &Path, content: &[u8]) -> io::Result<()> {
     if let Some(dir) = path.parent() {
         std::fs::create_dir_all(dir)?;
@@ -105,8 +106,7 @@ pub(crate) fn create(path: &Path, content: &[u8]) -> io::Result<()> {
     file.sync_all()
 }
 
-/// Puts `content` in the place of a file, whole or not at all, so that only its owner may read it,
-/// and makes that durable.
+/// Atomically replaces a file by `content` that only its owner may read, and makes that durable.
 pub(crate) fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     let mut new = path.as_os_str().to_owned();
     new.push(NEW);

@@ -1,8 +1,8 @@
-//! Requests that can be answered with much, and what they are answered when there is no room.
+//! Requests with large replies, and the reply when there is no memory for one.
 //!
-//! What clients do not take of their replies stays in memory. While that is too much, feeds and
-//! queries wait; everything else goes on, since clients that take their replies must not suffer for
-//! those that do not. Whatever was only read is not kept when there is no room for it at all.
+//! Reply bytes that clients have not received stay in memory. While there are too many, feeds and
+//! queries wait. Other requests continue, because clients that receive their replies must not
+//! suffer from those that do not. If memory is exhausted, replies to reads are dropped.
 
 use bytes::Bytes;
 use http_body_util::Full;
@@ -11,26 +11,26 @@ use hyper::{Method, Request, Response, StatusCode};
 
 use crate::listen::Listener;
 
-/// How much a request can be answered with, and at what price the answer is thrown away.
+/// How large the reply to a request can be, and whether it may be dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Demand {
-    /// A page of many things, which can be read again.
+    /// A page of many resources, which can be read again.
     Page,
-    /// One thing, which can be read again.
+    /// One resource, which can be read again.
     Thing,
-    /// Something was changed, so the answer is due.
+    /// The reply to a change, which must be delivered.
     Change,
 }
 
 impl Demand {
-    /// That of a request.
+    /// The demand of a request.
     pub(crate) fn of<B>(request: &Request<B>, listener: Listener) -> Self {
         let is_read = request.method() == Method::GET || request.method() == Method::HEAD;
         let path = request.uri().path();
         let is_page = match listener {
             Listener::Table(_) => is_read && !path.contains("RowKey="),
             Listener::Admin => path.ends_with("/query"),
-            // Links to things have an even number of segments: `dbs/shop/colls/orders`.
+            // Links to single resources have an even number of segments: `dbs/shop/colls/orders`.
             Listener::Nosql => {
                 let segments = path.split('/').filter(|segment| !segment.is_empty()).count();
                 (is_read && segments % 2 == 1) || is_query(request) || path.ends_with("/query")
@@ -56,7 +56,7 @@ fn is_query<B>(request: &Request<B>) -> bool {
     request.method() == Method::POST && says_so()
 }
 
-/// The answer to a request that is to be made again when there is room.
+/// The reply to a request that the client should retry later.
 pub(crate) fn no_room(listener: Listener) -> Response<Full<Bytes>> {
     const MESSAGE: &str = "Clients have not taken too many of their answers, so there is no memory \
                            for more. Try again in a moment.";

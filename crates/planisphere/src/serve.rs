@@ -1,8 +1,8 @@
-//! Bringing the server up and down again.
+//! Starts and stops the server.
 //!
-//! Order matters: sockets are bound before the data directory is touched, so that a taken port
-//! costs nothing; connections queue in the operating system until the engine is open; on the way
-//! down requests finish before the engine closes, and the engine before the process ends.
+//! The order matters: sockets are bound before the data directory is touched, so that a taken port
+//! has no side effects; connections queue in the operating system until the engine is open; on
+//! shutdown requests finish before the engine closes, and the engine before the process ends.
 
 use std::sync::Arc;
 
@@ -31,17 +31,17 @@ use crate::shutdown::Signals;
 use crate::tls::Tls;
 use crate::{bind, data_dir_check, directory, machine, open_files, tls};
 
-/// The name clients see; one SDK misbehaves when it is `localhost`.
+/// The account name for clients; one SDK fails if it is `localhost`.
 const ACCOUNT_NAME: &str = "planisphere";
 
-/// Threads for work that waits for the disk. More would only wait for it side by side, each with a
-/// stack of its own.
+/// Threads for blocking disk work. More of them would only wait for the disk in parallel, each with
+/// its own stack.
 const BLOCKING_THREADS_MAX: usize = 16;
 
-/// Threads for what is done without being asked for, and for accepting connections.
+/// Threads for background work and for accepting connections.
 const BACKGROUND_THREADS: usize = 2;
 
-/// How the start is announced.
+/// The form of the announcement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AnnounceAs {
     /// Text for people.
@@ -50,7 +50,7 @@ pub(crate) enum AnnounceAs {
     Json,
 }
 
-/// Serves until told to stop, then shuts down in order.
+/// Serves until a signal arrives, then shuts down in order.
 pub(crate) fn run(settings: Settings, announce_as: AnnounceAs) -> anyhow::Result<()> {
     crate::private_file::create_all_private();
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -61,7 +61,7 @@ pub(crate) fn run(settings: Settings, announce_as: AnnounceAs) -> anyhow::Result
         .build()
         .context("can't start the threads of the server")?;
     let outcome = runtime.block_on(serve(settings, announce_as));
-    // Whatever still runs in the background was asked to stop and had its time.
+    // Remaining background work was asked to stop and had time for it.
     runtime.shutdown_background();
     outcome
 }
@@ -168,35 +168,36 @@ fn gateway(
     Gateway { service, tables, admin, explorer, health, tls, connections, origin_policy }
 }
 
-/// Whose requests are answered while everybody knows a key.
+/// Which hosts and origins are accepted while a key is well known.
 fn origin_policy(settings: &Settings) -> OriginPolicy {
     OriginPolicy {
         machine: machine::names(),
         public_endpoint: Origin::parse(&settings.listen.public_endpoint),
-        // They were read before, when the settings were checked.
+        // Already parsed without error when the settings were checked.
         allowed: settings.listen.allowed_hosts().unwrap_or_default(),
         trusts_any: settings.directory.mode == DirectoryMode::TrustAny,
     }
 }
 
-/// Whose tables are served. What everybody knows is good enough where nobody else gets to.
+/// The accounts whose tables are served. The well-known key is accepted where only this machine can
+/// connect.
 fn table_accounts(settings: &Settings, ring: &KeyRing) -> api_table::Accounts {
     let is_loopback = settings.listen.bind.is_loopback();
     api_table::Accounts {
         keys: ring.clone(),
         has_development_key: is_loopback,
         has_local_auth: settings.account.local_auth == Switch::On,
-        // They were read before, when the settings were checked.
+        // Already parsed without error when the settings were checked.
         others: settings.table.other_accounts().unwrap_or_default(),
         checks_dates: !is_loopback,
         default_throughput: Some(settings.table.throughput).filter(|throughput| *throughput > 0),
     }
 }
 
-/// The store, with delays where tests may ask for them.
+/// The store, with delayed commits if tests may inject them.
 fn store(data: &DataDir, faults: Option<&Arc<Faults>>) -> Arc<dyn LocalStore> {
     let Some(faults) = faults else { return data.store() };
-    warn!("whoever may use the admin API may inject faults");
+    warn!("every caller of the admin API can inject faults");
     Arc::new(DelayedStore { store: data.store(), faults: Arc::clone(faults) })
 }
 
@@ -218,7 +219,7 @@ fn engine_settings(settings: &Settings, data: &DataDir) -> engine::Settings {
     }
 }
 
-/// Half of the processors unless told otherwise: scripts must not slow down everything else.
+/// Half of the processors by default: scripts must not slow down everything else.
 fn script_threads(settings: &Settings) -> usize {
     match settings.scripts.threads {
         0 => std::thread::available_parallelism().map_or(1, |n| n.get() / 2).max(1),
@@ -254,7 +255,7 @@ fn connection_limits(settings: &Settings) -> ConnectionLimits {
     }
 }
 
-/// Names under which clients may reach the server: what it is bound to, what it is told it is.
+/// Names under which clients may reach the server: its bound addresses and its configured names.
 fn certificate_names(settings: &Settings) -> Vec<String> {
     let bound = match settings.listen.bind {
         crate::config::Bind::Address(address) if !address.is_unspecified() => {

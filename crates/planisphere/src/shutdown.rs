@@ -2,7 +2,7 @@
 
 use anyhow::Context;
 
-/// Exit code after a second signal, as shells report a process that was interrupted.
+/// Exit code after a second signal, as shells report an interrupted process.
 const FORCED: i32 = 130;
 
 /// The signals SIGINT (Ctrl-C) and SIGTERM.
@@ -39,7 +39,7 @@ pub(crate) struct Signals;
 
 #[cfg(not(unix))]
 impl Signals {
-    /// From now on Ctrl-C is waited for.
+    /// From now on Ctrl-C no longer ends the process by itself.
     pub(crate) fn listen() -> anyhow::Result<Self> {
         Ok(Self)
     }
@@ -54,8 +54,8 @@ impl Signals {
 }
 
 impl Signals {
-    /// Lets the next signal end the process at once. Acknowledged writes are safe all the same:
-    /// they were durable before they were acknowledged.
+    /// Lets the next signal end the process at once. Acknowledged writes are still safe: they were
+    /// durable before they were acknowledged.
     pub(crate) fn force_exit_on_next(mut self) {
         tokio::spawn(async move {
             self.next().await;

@@ -1,8 +1,8 @@
-//! Certificates: a certificate authority of our own, and the server certificate it signs.
+//! TLS: our own certificate authority, and the server certificate that it signs.
 //!
-//! The authority is made once per data directory and kept there, so that people can trust it once.
-//! The server certificate is made anew in each process, with the names the machine has now; it is
-//! never stored. Nothing here runs before the first TLS connection asks for it.
+//! The authority is created once per data directory and kept there, so that users need to trust it
+//! only once. The server certificate is created anew in each process, with the current names of the
+//! machine; it is never stored. Nothing here runs before the first TLS connection needs it.
 
 use std::io;
 use std::net::IpAddr;
@@ -28,7 +28,7 @@ const AUTHORITY_LIFETIME: Duration = DAY.saturating_mul(3650);
 /// Apple's platforms refuse server certificates that live longer than 825 days.
 const SERVER_LIFETIME: Duration = DAY.saturating_mul(800);
 
-/// TLS for one process; everything is made on first use.
+/// TLS for one process; everything is created on first use.
 pub(crate) struct Tls {
     directory: Option<PathBuf>,
     names: Vec<String>,
@@ -85,24 +85,24 @@ fn make(directory: Option<&Path>, names: Vec<String>) -> anyhow::Result<Made> {
         .with_safe_default_protocol_versions()?
         .with_no_client_auth()
         .with_single_cert(chain, key)?;
-    // HTTP/2 comes last: it is there for clients that offer nothing else, to be told otherwise.
+    // HTTP/2 comes last: it is only for clients that offer nothing else, to refuse them properly.
     config.alpn_protocols = vec![b"http/1.1".to_vec(), http2::ALPN.to_vec()];
     Ok(Made { acceptor: TlsAcceptor::from(Arc::new(config)), authority_pem: authority.pem })
 }
 
-/// The file that the certificate of a data directory's authority is kept in.
+/// The certificate file of a data directory's authority.
 pub(crate) fn authority_file(data_dir: &Path) -> PathBuf {
     directory_in(data_dir).join("ca.pem")
 }
 
-/// Where certificates live in a data directory.
+/// The certificate directory in a data directory.
 pub(crate) fn directory_in(data_dir: &Path) -> PathBuf {
     data_dir.join("tls")
 }
 
 impl Authority {
-    /// The authority kept in `directory`, made and stored when there is none. Two processes that
-    /// do this at once end up with the same one.
+    /// The authority kept in `directory`, created if there is none. Two processes that do this at
+    /// once end up with the same one.
     pub(crate) fn load_or_create(directory: &Path) -> anyhow::Result<Self> {
         let shown = directory.display();
         if let Some(authority) = Self::load(directory)
@@ -134,12 +134,12 @@ impl Authority {
         Ok(Self { key, pem })
     }
 
-    /// Puts both files into place in one step, so that nobody sees one without the other.
+    /// Puts both files into place in one step, so that no process sees one without the other.
     fn store(&self, directory: &Path) -> io::Result<()> {
         let parent = directory.parent().unwrap_or(Path::new("."));
         let staging = parent.join(format!("tls.new-{}", std::process::id()));
         if staging.exists() {
-            // Left by a process with our id that did not get to the end.
+            // Left by a process with our id that did not finish.
             std::fs::remove_dir_all(&staging)?;
         }
         private_file::create(&staging.join("ca-key.pem"), self.key.serialize_pem().as_bytes())?;
@@ -148,7 +148,7 @@ impl Authority {
         if renamed.is_err() {
             std::fs::remove_dir_all(&staging)?;
         }
-        // Somebody else was quicker: theirs is as good as ours.
+        // Another process was faster; its authority is equally valid.
         if directory.join("ca-key.pem").exists() { Ok(()) } else { renamed }
     }
 
@@ -179,9 +179,9 @@ impl Authority {
     }
 }
 
-/// What identifies an authority. It is derived from the key alone, so that it need not be read
-/// back from the certificate, and so that two authorities never share a name: trust stores that
-/// look up issuers by name would mix them up.
+/// The parameters that identify an authority. They are derived from the key alone, so that they
+/// need not be read back from the certificate, and two authorities never share a name: trust stores
+/// that look up issuers by name would confuse them.
 fn authority_params(key: &KeyPair) -> CertificateParams {
     let mut params = CertificateParams::default();
     let id = params.key_identifier(key);
@@ -198,13 +198,13 @@ fn common_name(name: String) -> DistinguishedName {
     names
 }
 
-/// Start and end of a validity period, in whatever type the certificate wants.
+/// Start and end of a validity period, in the type that the certificate needs.
 fn validity<T: From<SystemTime>>(lifetime: Duration) -> (T, T) {
     let start = SystemTime::now() - BACKDATED;
     (start.into(), (start + lifetime).into())
 }
 
-/// The names a server certificate should have: this machine's, plus `extra`.
+/// The names of a server certificate: this machine's, plus `extra`.
 pub(crate) fn server_names(extra: impl IntoIterator<Item = String>) -> Vec<String> {
     let mut names = vec!["localhost".to_owned(), "127.0.0.1".to_owned(), "::1".to_owned()];
     for name in machine::host_name().into_iter().chain(extra) {
@@ -215,7 +215,7 @@ pub(crate) fn server_names(extra: impl IntoIterator<Item = String>) -> Vec<Strin
     names
 }
 
-/// Whether a text can stand in a certificate as a name: an IP address or a DNS name.
+/// Whether a text is a valid name in a certificate: an IP address or a DNS name.
 fn is_certifiable(name: &str) -> bool {
     let is_dns = !name.is_empty()
         && name.len() <= 253

@@ -1,5 +1,5 @@
-//! Kills the real server under load and checks what it acknowledged. A few kills only; `cargo xtask
-//! crash` does many.
+//! Kills the real server under load and checks its acknowledged writes. A few kills only; `cargo
+//! xtask crash` does many.
 
 use bench::crash::rounds::{self, Options, Summary};
 

@@ -1,4 +1,4 @@
-//! Bad input, noise and bad clients by the hundred against the real server.
+//! Bad input, noise and hundreds of bad clients against the real server.
 
 use bench::hostile::{self, HostileOptions, SERVER_ARGUMENTS};
 use testkit::server::ServerBuilder;

@@ -1,5 +1,5 @@
 //! Scripts in the real server: killed in the middle, and hostile ones beside others. `cargo xtask
-//! scripts` measures; here only what holds on a machine of any speed.
+//! scripts` measures; these tests check only bounds that hold on a machine of any speed.
 
 use std::path::Path;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! The binary serves what was provisioned and no more. `cargo xtask throttle` measures how close
-//! it comes; here only what holds on a machine of any speed.
+//! The binary serves the provisioned throughput and no more. `cargo xtask throttle` measures the
+//! deviation; this test checks only bounds that hold on a machine of any speed.
 
 use std::path::Path;
 

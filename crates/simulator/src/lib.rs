@@ -96,7 +96,7 @@ fn take_turn(world: &Rc<World>, executor: &mut Executor, disasters: &mut Disaste
         Step::NobodyReady => match world.clock.micros_to_next_timer() {
             _ if disasters.ends_downtime(world) => {}
             Some(micros) => world.clock.advance(micros),
-            None => world.fail("everybody waits for ever".to_owned()),
+            None => world.fail("every actor waits for ever".to_owned()),
         },
     }
     world.end_turn();
@@ -104,6 +104,6 @@ fn take_turn(world: &Rc<World>, executor: &mut Executor, disasters: &mut Disaste
         world.fail("the run does not end".to_owned());
     }
     if world.engine().is_some() && world.micros_without_progress() > STUCK_MICROS {
-        world.fail("nobody gets anything done any more".to_owned());
+        world.fail("no actor gets anything done any more".to_owned());
     }
 }

@@ -6,6 +6,7 @@ mod crates;
 mod files;
 mod map;
 mod tree;
+mod words;
 
 use crate::compat;
 use crate::run::{self, Outcome};
@@ -43,6 +44,7 @@ fn complaints(tree: &Tree) -> Vec<Complaint> {
         files::links,
         map::names,
         map::shape,
+        words::private,
         compat::complaints,
     ];
     checks.iter().flat_map(|check| check(tree)).collect()

@@ -23,7 +23,7 @@ async fn permit(s: &TestService, body: &Value) -> Value {
     s.post(PERMISSIONS, &body.to_string()).await.expect(201).json()
 }
 
-/// The same call, authorised by a token instead of a signature.
+/// The same call, authorized by a token instead of a signature.
 fn with_token<'s>(call: Call<'s>, permission: &Value) -> Call<'s> {
     let token = permission["_token"].as_str().expect("a token");
     let encoded = utf8_percent_encode(token, NON_ALPHANUMERIC).to_string();

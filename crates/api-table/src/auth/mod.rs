@@ -1,9 +1,8 @@
-//! Who is calling, and what they may do.
+//! Authentication and authorization.
 //!
-//! Requests are signed with a key of the account ([`shared_key`]), carry what somebody else signed
-//! for them ([`sas`]), or bring a token of a directory. Every operation names the
-//! [`RequiredPermission`] it needs,
-//! and there is one place that decides whether an [`Identity`] has it.
+//! Requests are signed with a key of the account ([`shared_key`]), carry a shared access signature
+//! ([`sas`]), or carry a token of a directory. Every operation names the [`RequiredPermission`] it
+//! needs; only [`Identity`] decides whether the caller has it.
 
 mod sas;
 mod shared_key;
@@ -19,42 +18,41 @@ pub(crate) use shared_key::{SharedKey, Signed};
 /// An authenticated caller.
 #[derive(Debug)]
 pub(crate) enum Identity {
-    /// Has a key of the account.
+    /// A caller with a key of the account.
     Key(Caller),
-    /// Was given a signature.
+    /// A caller with a shared access signature.
     Sas(Box<Grant>),
-    /// Is known to the directory.
+    /// A principal of the directory.
     Principal(Principal),
 }
 
-/// What a signature allows.
+/// The rights of a signature.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Grant {
-    /// Letters of what may be done.
+    /// Letters of the allowed operations.
     pub(crate) permissions: String,
     pub(crate) scope: GrantScope,
-    /// What the key allows that signed it.
+    /// The rights of the key that signed it.
     pub(crate) signer: Caller,
 }
 
-/// What a signature is about.
+/// The resources that a signature covers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum GrantScope {
-    /// The account, by letters of kinds of resources.
+    /// The account, limited to kinds of resources by their letters.
     Account { resource_types: String },
-    /// A table, and some keys of it.
+    /// A table, limited to some of its keys.
     Table { name: String, range: GrantRange },
 }
 
-/// Keys from one pair to another, both included. Without a row key a pair stands for its whole
-/// partition.
+/// Keys between two pairs, both included. Without a row key a pair covers its whole partition.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct GrantRange {
     pub(crate) first: Option<(String, Option<String>)>,
     pub(crate) last: Option<(String, Option<String>)>,
 }
 
-/// What an operation needs to be allowed.
+/// The permission that an operation needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RequiredPermission {
     ReadEntities,
@@ -87,7 +85,8 @@ impl RequiredPermission {
         }
     }
 
-    /// The kind of resource in an account's signature, and the sets of letters that each allow it.
+    /// The resource type in an account's signature, and the sets of letters of which each allows
+    /// the operation.
     fn of_account(self) -> Option<(char, &'static [&'static str])> {
         Some(match self {
             RequiredPermission::ReadEntities => ('o', &["r"]),
@@ -104,7 +103,7 @@ impl RequiredPermission {
         })
     }
 
-    /// The letters of a table's signature.
+    /// The letters in a table's signature.
     fn of_table(self) -> Option<&'static str> {
         match self {
             RequiredPermission::ReadEntities => Some("r"),
@@ -123,7 +122,7 @@ impl RequiredPermission {
 }
 
 impl Identity {
-    /// Refuses what the caller may not do with a table, or with none.
+    /// Refuses operations that the caller may not do with a table, or with none.
     pub(crate) fn check(
         &self,
         required: RequiredPermission,
@@ -149,7 +148,7 @@ impl Identity {
         }
     }
 
-    /// Refuses keys that the caller may not touch.
+    /// Refuses keys that the caller may not use.
     pub(crate) fn check_keys(&self, keys: &Keys) -> Result<(), TableError> {
         match self.key_range() {
             Some(range) if !range.contains(keys) => Err(TableError::out_of_key_range()),
@@ -157,7 +156,7 @@ impl Identity {
         }
     }
 
-    /// The keys that the caller is confined to, if it is.
+    /// The range of keys that the caller is confined to, if any.
     pub(crate) fn key_range(&self) -> Option<&GrantRange> {
         match self {
             Identity::Sas(grant) => match &grant.scope {

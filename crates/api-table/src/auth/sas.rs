@@ -1,4 +1,4 @@
-//! Shared access signatures: what a holder of a key signed for somebody who has none.
+//! Shared access signatures: a holder of a key signs rights for a client that has no key.
 
 use std::net::IpAddr;
 use std::time::{Duration, UNIX_EPOCH};
@@ -16,7 +16,7 @@ use crate::options::Options;
 /// From this version on an account's signature has a line for an encryption scope.
 const ENCRYPTION_SCOPE_SINCE: &str = "2020-12-06";
 
-/// A stored access policy of a table: fields that a signature leaves to it.
+/// A stored access policy of a table: fields that a signature leaves out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Policy {
     pub(crate) start: Option<String>,
@@ -24,7 +24,7 @@ pub(crate) struct Policy {
     pub(crate) permissions: Option<String>,
 }
 
-/// A signature in the query of a request, not believed yet.
+/// A signature in the query of a request, not verified yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Sas {
     version: String,
@@ -43,7 +43,7 @@ enum Scope {
     Table { name: String, policy: Option<String>, range: Box<RawRange> },
 }
 
-/// The key range as it was signed.
+/// The key range in its signed form.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct RawRange {
     start_partition: Option<String>,
@@ -52,7 +52,7 @@ struct RawRange {
     end_row: Option<String>,
 }
 
-/// How a request with a signature came in.
+/// The connection and time of a request with a signature.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SasRequest {
     pub(crate) scheme: Scheme,
@@ -61,7 +61,7 @@ pub(crate) struct SasRequest {
 }
 
 impl Sas {
-    /// Reads the signature of a request that is about `table`; `None` if it has none.
+    /// Parses the signature of a request for `table`; `None` if it has none.
     pub(crate) fn parse(
         options: &Options,
         table: Option<&str>,
@@ -73,7 +73,7 @@ impl Sas {
         let text = |name: &str| options.get(name).map(str::to_owned);
         let required = |name: &str| text(name).ok_or_else(TableError::not_authenticated);
         let read = || {
-            // One that leaves everything to a policy may leave it the table, too.
+            // A signature that leaves everything to a policy may omit the table name too.
             let name =
                 text("tn").or_else(|| table.filter(|_| text("si").is_some()).map(str::to_owned));
             let scope = match (name, text("ss")) {
@@ -110,7 +110,7 @@ impl Sas {
         Some(read())
     }
 
-    /// The table and the stored policy of it that fill in what is left out.
+    /// The table, and its stored policy that fills in omitted fields.
     pub(crate) fn policy(&self) -> Option<(&str, &str)> {
         match &self.scope {
             Scope::Table { name, policy: Some(policy), .. } => Some((name, policy)),
@@ -122,7 +122,7 @@ impl Sas {
         &self.signature
     }
 
-    /// What was signed.
+    /// The signed text.
     pub(crate) fn payload(&self, account: &str) -> String {
         let or_empty = |text: &Option<String>| text.clone().unwrap_or_default();
         let (permissions, start, expiry) =
@@ -164,8 +164,8 @@ impl Sas {
         }
     }
 
-    /// What it allows, once its signature was found to be `signer`'s. `stored` is the policy that
-    /// it names.
+    /// The rights of the signature, once it was verified with `signer`'s key. `stored` is the
+    /// policy that it names.
     pub(crate) fn grant(
         self,
         signer: Caller,
@@ -209,7 +209,7 @@ impl Sas {
     }
 }
 
-/// A field of the signature or of its policy, which must not both have it.
+/// A field of the signature or of its policy; it is an error if both set it.
 fn one_of(own: Option<String>, stored: Option<&String>) -> Result<Option<String>, TableError> {
     match (own, stored) {
         (Some(_), Some(_)) => Err(TableError::not_authenticated()),
@@ -217,7 +217,7 @@ fn one_of(own: Option<String>, stored: Option<&String>) -> Result<Option<String>
     }
 }
 
-/// Milliseconds since 1970 of a time in one of the forms that signatures have.
+/// Milliseconds since 1970 of a time in one of the forms that signatures use.
 pub(crate) fn parse_time(text: &str) -> Option<i64> {
     let (date, time) = text.split_once('T').unwrap_or((text, "00:00Z"));
     let time = time.strip_suffix('Z').unwrap_or(time);
@@ -225,7 +225,7 @@ pub(crate) fn parse_time(text: &str) -> Option<i64> {
     parse_date(&format!("{date}T{time}Z")).map(|date| date.millis)
 }
 
-/// Every signature ends some time; it may begin later than now.
+/// Every signature must have an end; it may begin later than now.
 fn check_time(start: Option<&str>, expiry: Option<&str>, now: Timestamp) -> Result<(), TableError> {
     let now = i64::try_from(now.0).unwrap_or(i64::MAX);
     let time = |text: &str| parse_time(text).ok_or_else(TableError::not_authenticated);
@@ -244,7 +244,7 @@ fn check_time(start: Option<&str>, expiry: Option<&str>, now: Timestamp) -> Resu
     )))
 }
 
-/// Whether an address is the one given, or between the two.
+/// Whether an address is the given one, or in the given range.
 fn is_within(peer: IpAddr, range: &str) -> bool {
     let (first, last) = range.split_once('-').unwrap_or((range, range));
     match (first.trim().parse::<IpAddr>(), last.trim().parse::<IpAddr>()) {

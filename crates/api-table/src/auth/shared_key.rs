@@ -1,4 +1,4 @@
-//! Signatures with a key of the account, over what the request says.
+//! Signatures with a key of the account, over parts of the request.
 
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -23,7 +23,7 @@ pub(crate) struct SharedKey<'h> {
 }
 
 impl<'h> SharedKey<'h> {
-    /// Reads the value of the header; `None` if it is of another scheme.
+    /// Parses the value of the header; `None` if it is of another scheme.
     pub(crate) fn parse(text: &'h str) -> Option<Result<Self, TableError>> {
         let (scheme, rest) = text.trim().split_once(' ')?;
         let is_lite = match scheme {
@@ -44,21 +44,21 @@ impl<'h> SharedKey<'h> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Signed<'r> {
     pub(crate) method: &'r Method,
-    /// As it came, with its escapes.
+    /// As received, with its escapes.
     pub(crate) path: &'r str,
-    /// The value of `comp`, if it has one.
+    /// The value of `comp`, if present.
     pub(crate) comp: Option<&'r str>,
     pub(crate) headers: &'r HeaderMap,
 }
 
 impl Signed<'_> {
-    /// The texts that may have been signed. For the secondary there are several, since clients do
-    /// not agree on whose path that is.
+    /// The texts that may have been signed. For the secondary there are several, because clients
+    /// disagree on whose path is signed.
     pub(crate) fn payloads(&self, key: &SharedKey<'_>, is_secondary: bool) -> Vec<String> {
-        // Without a date nothing is signed in its place; whether that is enough is decided later.
+        // Without a date an empty line is signed; whether that is allowed is checked later.
         let date = self.date().unwrap_or_default();
         let mut paths = vec![self.path.to_owned()];
-        // Some clients put a slash behind what they have signed.
+        // Some clients add a slash to the path after signing it.
         paths.extend(self.path.strip_suffix('/').map(str::to_owned));
         if is_secondary {
             paths.push(self.path.replacen("-secondary", "", 1));
@@ -99,7 +99,7 @@ impl Signed<'_> {
         self.text(&name::XMS_DATE).or_else(|| self.text(&DATE))
     }
 
-    /// Refuses a signature whose date is far from now.
+    /// Refuses a signature whose date differs too much from the current time.
     pub(crate) fn check_date(&self, now: Timestamp) -> Result<(), TableError> {
         let date = self.date().and_then(|text| httpdate::parse_http_date(text.trim()).ok());
         let date = date.ok_or_else(TableError::not_authenticated)?;

@@ -1,5 +1,5 @@
-//! Entity group transactions: changes of entities of one partition that are made together, or not
-//! at all. The engine commits them as one batch.
+//! Entity group transactions: changes of entities of one partition that are committed together or
+//! not at all. The engine commits them as one batch.
 
 pub(crate) mod multipart;
 mod response;
@@ -31,7 +31,7 @@ const OPERATIONS_MAX: usize = 100;
 /// Largest batch of Cosmos DB.
 const COSMOS_BYTES_MAX: usize = 2 * 1024 * 1024;
 
-/// An operation of a changeset, and how its reply is to look.
+/// An operation of a changeset, and the form of its reply.
 struct Change {
     table: String,
     write: Write,
@@ -40,7 +40,7 @@ struct Change {
     metadata: Metadata,
 }
 
-/// Why a changeset is not carried out, and by which operation.
+/// Why a changeset fails, and at which operation.
 struct Failure {
     index: usize,
     error: TableError,
@@ -67,7 +67,8 @@ pub(crate) async fn run(
             let response = Response::new(envelope, true);
             match changes(service, ctx, context, &parts).await {
                 Ok(replies) => Ok(response.of_replies(replies)),
-                // Clients come again with what was refused as a whole, not with what failed in it.
+                // Clients retry a batch that was refused as a whole, but not one in which an
+                // operation failed.
                 Err(Failure { error, .. }) if error.retry_after().is_some() => Err(error),
                 Err(Failure { index, error }) => {
                     let id = parts.get(index).and_then(|part| part.header("content-id"));
@@ -87,7 +88,7 @@ pub(crate) async fn run(
     }
 }
 
-/// The only request that may stand by itself: one entity is read.
+/// The only request allowed outside of a changeset: a read of one entity.
 fn get(
     service: &Service,
     ctx: &mut RequestContext,
@@ -112,7 +113,7 @@ fn get(
     Ok(entities::shown(context, (table, metadata, &selection), &entity, status))
 }
 
-/// Carries out a changeset.
+/// Commits a changeset.
 async fn changes(
     service: &Service,
     ctx: &mut RequestContext,
@@ -151,7 +152,7 @@ async fn changes(
     for (index, (change, result)) in infos.into_iter().zip(results).enumerate() {
         let failed = |error| Failure { index, error };
         let outcome = match result.outcome {
-            // Another one failed, which comes later.
+            // A later operation is the one that failed.
             Err(engine::Error::FailedDependency) => continue,
             Err(error) => return Err(failed(TableError::of_entity(error, context.flavour))),
             Ok(outcome) => outcome,
@@ -179,7 +180,7 @@ impl ChangeInfo {
         (op, Self { table, keys, kind, content_id, preference, metadata })
     }
 
-    /// The reply to an operation that was carried out. Clients read the keys from its address.
+    /// The reply to a committed operation. Clients read the keys from its address.
     fn reply(
         &self,
         context: &TableContext,
@@ -200,7 +201,7 @@ impl ChangeInfo {
     }
 }
 
-/// All operations are about one partition of one table, and each about another entity.
+/// Checks that all operations address one partition of one table, and each another entity.
 fn check_group(flavour: Flavour, changes: &[Change]) -> Result<(), Failure> {
     let Some(first) = changes.first() else { return Ok(()) };
     let mut rows = BTreeSet::new();
@@ -235,7 +236,7 @@ fn check_group(flavour: Flavour, changes: &[Change]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What a part asks for, if the caller may.
+/// The change that a part requests, if the caller may make it.
 fn change_of(context: &TableContext, part: &Part<'_>) -> Result<Change, TableError> {
     let headers = headers_of(part);
     let verb = match hyper::Method::from_bytes(part.method.as_bytes()) {
@@ -250,7 +251,7 @@ fn change_of(context: &TableContext, part: &Part<'_>) -> Result<Change, TableErr
         Target::Entities(table) => (table, None),
         Target::Entity { table, keys } => (table, Some(keys)),
         Target::Misplaced { table, .. } => {
-            // A slash behind a table's name is a part of the name to whoever wrote it.
+            // A slash behind a table's name counts as part of the name, as its author meant it.
             names::check_table(&format!("{table}/"), context.flavour)?;
             return Err(TableError::invalid_inputs());
         }
@@ -272,7 +273,7 @@ fn change_of(context: &TableContext, part: &Part<'_>) -> Result<Change, TableErr
     Ok(Change { table, write, content_id, preference, metadata: metadata_of(part)? })
 }
 
-/// Those headers of a part that decide what it does.
+/// The headers of a part that affect its operation.
 fn headers_of(part: &Part<'_>) -> HeaderMap {
     let mut headers = HeaderMap::new();
     for name in ["if-match", "if-none-match", "x-http-method"] {
@@ -289,8 +290,8 @@ fn metadata_of(part: &Part<'_>) -> Result<Metadata, TableError> {
     crate::request::metadata_of(part.header("accept").unwrap_or_default())
 }
 
-/// What the address of a part names. Hosts may differ from the batch's own, and some clients leave
-/// out host and account.
+/// The resource that the address of a part names. Hosts may differ from that of the batch, and some
+/// clients omit host and account.
 fn target_of(context: &TableContext, url: &str) -> Result<(Target, Options), TableError> {
     let (path, query) = url.split_once('?').unwrap_or((url, ""));
     let path = match path.split_once("://") {
@@ -307,7 +308,7 @@ fn target_of(context: &TableContext, url: &str) -> Result<(Target, Options), Tab
     Ok((address.target, Options::parse(query)?))
 }
 
-/// A path without the account at its beginning, if that is there.
+/// A path without the leading account, if it has one.
 fn below_account<'p>(path: &'p str, account: &str) -> &'p str {
     match path.split_once('/') {
         Some((first, rest)) if first == account => rest,

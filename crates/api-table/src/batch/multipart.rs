@@ -1,10 +1,11 @@
 //! Multipart bodies of batches (RFC 2046), as clients write them.
 //!
-//! Parts are found by their boundaries at the beginning of lines, not by what their contents look
-//! like: a property may hold a text that looks like a boundary of somebody else, a request or a
-//! JSON object. Lines may end with or without a carriage return.
+//! Parts are found by their boundaries at the beginning of lines, not by the form of their
+//! contents: a property may hold a text that looks like another boundary, a request or a JSON
+//! object. Lines may end with or without a carriage return.
 
-/// Most parts that are looked at; one more than a changeset may have, so that it can be told.
+/// Most parts that are read; one more than a changeset may have, so that the excess can be
+/// reported.
 pub(crate) const PARTS_MAX: usize = 102;
 /// Most header lines of a part.
 const HEADERS_MAX: usize = 32;
@@ -29,10 +30,10 @@ impl<'b> Part<'b> {
     }
 }
 
-/// What a batch holds.
+/// The contents of a batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Batch<'b> {
-    /// Changes that are made together.
+    /// Changes that are committed together.
     Changeset(Vec<Part<'b>>),
     /// Requests outside of a changeset.
     Individual(Vec<Part<'b>>),
@@ -52,7 +53,7 @@ pub(crate) fn boundary_of(media_type: &str) -> Option<&str> {
     })
 }
 
-/// Reads a batch; `None` if it is not one.
+/// Parses a batch; `None` if it is invalid.
 pub(crate) fn parse<'b>(body: &'b [u8], boundary: &str) -> Option<Batch<'b>> {
     let parts = split(body, boundary)?;
     let mut loose = Vec::new();
@@ -73,7 +74,7 @@ pub(crate) fn parse<'b>(body: &'b [u8], boundary: &str) -> Option<Batch<'b>> {
     Some(Batch::Individual(loose))
 }
 
-/// What lies between boundaries. A body without its last boundary is not whole.
+/// The text between boundaries. A body without its last boundary is incomplete.
 fn split<'b>(body: &'b [u8], boundary: &str) -> Option<Vec<&'b [u8]>> {
     let mut parts = Vec::new();
     let mut start = None;
@@ -103,7 +104,7 @@ fn next_line(body: &[u8], at: usize) -> usize {
     rest.iter().position(|byte| *byte == b'\n').map_or(body.len(), |n| at + n + 1)
 }
 
-/// Whether a line is a boundary, and then whether it is the last one.
+/// Whether a line is a boundary, and if so, whether it is the last one.
 fn delimiter(line: &[u8], boundary: &str) -> Option<bool> {
     let rest = line.strip_prefix(b"--")?.strip_prefix(boundary.as_bytes())?;
     let rest = rest.trim_ascii_end();
@@ -126,7 +127,7 @@ fn find<'b>(headers: &Headers<'b>, name: &str) -> Option<&'b str> {
     headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| *value)
 }
 
-/// Header lines up to an empty one, and what follows that.
+/// Header lines up to an empty line, and the rest.
 fn read_headers(part: &[u8]) -> Option<(Headers<'_>, &[u8])> {
     let mut headers = Vec::new();
     let mut at = 0;

@@ -1,4 +1,4 @@
-//! The multipart responses of batches, in the spelling that clients look for.
+//! The multipart responses of batches, in the spelling that clients expect.
 
 use hyper::StatusCode;
 use hyper::header::{CONTENT_TYPE, ETAG, HeaderMap, HeaderName, LOCATION};
@@ -7,7 +7,7 @@ use crate::errors::TableError;
 use crate::headers::name;
 use crate::reply::{Envelope, Reply};
 
-/// A response under way.
+/// A response under construction.
 pub(super) struct Response<'e> {
     envelope: &'e Envelope<'e>,
     id: String,
@@ -29,7 +29,7 @@ impl<'e> Response<'e> {
         Self { envelope, id, is_changeset }
     }
 
-    /// All operations were carried out.
+    /// All operations were committed.
     pub(super) fn of_replies(&self, replies: Vec<(Option<String>, Reply)>) -> Reply {
         let mut parts = Vec::with_capacity(512 * replies.len());
         for (content_id, reply) in replies {
@@ -40,7 +40,7 @@ impl<'e> Response<'e> {
         self.wrapped(parts)
     }
 
-    /// None were, because of one.
+    /// None was committed, because one failed.
     pub(super) fn of_error(
         &self,
         index: usize,
@@ -95,7 +95,7 @@ impl<'e> Response<'e> {
         out.extend_from_slice(text.as_bytes());
     }
 
-    /// 202 with the parts in it.
+    /// 202 with the parts as its body.
     fn wrapped(&self, parts: Vec<u8>) -> Reply {
         let id = &self.id;
         let mut body = Vec::with_capacity(parts.len() + 256);

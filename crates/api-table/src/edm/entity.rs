@@ -1,4 +1,4 @@
-//! An entity as it is stored.
+//! An entity in its stored form.
 
 use model::edm::{
     self, EdmType, PARTITION_KEY_FIELD, ROW_KEY_FIELD, field_of, item_id_of, property_in, untag,
@@ -14,14 +14,14 @@ pub struct Entity {
     pub partition_key: String,
     /// Its row key.
     pub row_key: String,
-    /// When it was last changed; its version. Only what is stored has one.
+    /// When it was last changed, which is its version. Only a stored entity has one.
     pub timestamp: Date,
-    /// Its other properties, typed, in their order.
+    /// Its other properties with their types, in order.
     pub properties: Object,
 }
 
 impl Entity {
-    /// The entity with these keys that a client wrote.
+    /// The entity with these keys, from a client's input.
     pub fn new(
         partition_key: &str,
         row_key: &str,
@@ -37,7 +37,7 @@ impl Entity {
         Ok(entity)
     }
 
-    /// Refuses an entity that is larger than entities may be.
+    /// Refuses an entity that exceeds the size limits.
     pub fn check(&self, rules: &Rules) -> Result<(), EntityError> {
         if self.properties.len() > rules.properties_max {
             return Err(EntityError::TooManyProperties);
@@ -60,7 +60,7 @@ impl Entity {
         item_id_of(&self.row_key)
     }
 
-    /// Appends the item that holds it as JSON, in the form that [`model::edm`] draws.
+    /// Appends the item that holds it as JSON, in the form that [`model::edm`] describes.
     pub fn write_item(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(b"{\"id\":");
         json::write_str(&self.item_id(), out);
@@ -77,10 +77,10 @@ impl Entity {
         out.push(b'}');
     }
 
-    /// The entity that an item holds, which was last changed at `timestamp`.
+    /// The entity in an item that was last changed at `timestamp`.
     ///
-    /// Items that another API wrote are entities too: what is not tagged is no property of them,
-    /// and a row key that is not there is the id.
+    /// Items that another API wrote are entities too: values without a type tag are not shown as
+    /// properties, and a missing row key is the id.
     pub fn from_item(item: &Value, timestamp: Date) -> Option<Self> {
         let fields = item.as_object()?;
         let (mut id, mut row_key, mut partition_key) = (None, None, None);

@@ -1,21 +1,21 @@
-//! Why an entity is not taken.
+//! Why an entity is refused.
 
-/// What is wrong with an entity or its keys; all of these are answered with 400.
+/// An error in an entity or its keys; all of these are answered with 400.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EntityError {
     /// The body is not JSON, or not an object.
     Body,
     /// A value does not fit its type.
     Value,
-    /// Some input is not as it must be.
+    /// Some input is invalid.
     Input,
-    /// A value or a key is not as it must be, in Cosmos DB's words.
+    /// A value or a key is invalid, in Cosmos DB's words.
     InputValue,
     /// A key is missing.
     KeyMissing,
-    /// A key is empty where it must not be.
+    /// A key is empty although it must not be.
     KeyEmpty,
-    /// A key has a character that keys can't have.
+    /// A key has a character that is not allowed in keys.
     KeyCharacter {
         /// `PartitionKey` or `RowKey`.
         name: &'static str,
@@ -26,9 +26,9 @@ pub enum EntityError {
     KeyTooLong,
     /// A property is named twice.
     Duplicate,
-    /// A name that no property can have.
+    /// An invalid name of a property.
     Name {
-        /// The name, where the flavour tells it.
+        /// The name, if the flavour reports it.
         shown: Option<String>,
     },
     /// A name that is too long.
@@ -39,12 +39,12 @@ pub enum EntityError {
     TooManyProperties,
     /// All properties together are too large.
     EntityTooLarge,
-    /// An etag that is none.
+    /// An invalid etag.
     Etag(String),
 }
 
 impl EntityError {
-    /// The service's code.
+    /// The service's error code.
     pub fn code(&self) -> &'static str {
         match self {
             EntityError::Body
@@ -64,7 +64,7 @@ impl EntityError {
         }
     }
 
-    /// The service's words.
+    /// The service's error message.
     pub fn message(&self) -> String {
         let text = match self {
             EntityError::Body | EntityError::Value => {

@@ -11,19 +11,19 @@ pub fn etag_of(timestamp: Date) -> String {
     format!("W/\"datetime'{text}'\"")
 }
 
-/// What a client knows of the version it wants to change.
+/// The version that a client expects when it changes an entity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Condition {
-    /// Any there is.
+    /// Any existing version.
     Exists,
-    /// The one of this time.
+    /// The version of this time.
     Version(Date),
-    /// One that there never was.
+    /// A version that never existed.
     Unknown,
 }
 
 impl Condition {
-    /// Whether a version of this time is meant.
+    /// Whether a version of this time satisfies the condition.
     pub fn is_met_by(&self, timestamp: Date) -> bool {
         match self {
             Condition::Exists => true,
@@ -33,7 +33,7 @@ impl Condition {
     }
 }
 
-/// Reads the value of `If-Match`.
+/// Parses the value of `If-Match`.
 pub fn parse_condition(text: &str) -> Result<Condition, EntityError> {
     if text == "*" {
         return Ok(Condition::Exists);

@@ -1,4 +1,4 @@
-//! What a client sent: JSON with or without annotations.
+//! A client's input: JSON with or without annotations.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -9,34 +9,34 @@ use super::rules::NAME_CHARS_MAX;
 use super::{EntityError, Rules};
 
 const ANNOTATION: &str = "@odata.type";
-/// An entity is an object of scalars; what nests deeper is refused by its type.
+/// An entity is an object of scalars; deeper values are refused because of their type.
 const DEPTH_MAX: usize = 16;
 
 /// A key in a request's body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SentKey {
-    /// There is none.
+    /// The key is missing.
     Missing,
     /// A string.
     Text(String),
-    /// Something that no key can be.
+    /// A value that is no valid key.
     Other,
 }
 
-/// An entity as a client wrote it.
+/// An entity in a client's input.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SentEntity {
     /// The partition key, if it was sent.
     pub partition_key: SentKey,
     /// The row key, if it was sent.
     pub row_key: SentKey,
-    /// Typed values of the other properties; those that are null are left out.
+    /// Typed values of the other properties, without those that are null.
     pub properties: Object,
     wrong_key: EntityError,
 }
 
 impl SentEntity {
-    /// Reads a request's body.
+    /// Parses a request's body.
     pub fn parse(body: &[u8], rules: &Rules) -> Result<Self, EntityError> {
         let parsed = json::parse(body, DEPTH_MAX).map_err(|_| EntityError::Body)?;
         if !parsed.is_faithful {
@@ -53,7 +53,7 @@ impl SentEntity {
         })
     }
 
-    /// The keys of an entity that is inserted: both must be there, and be strings.
+    /// The keys of an entity to insert: both must be present, and be strings.
     pub fn keys(&self) -> Result<(&str, &str), EntityError> {
         let key = |key: &'_ SentKey| match key {
             SentKey::Missing => Err(EntityError::KeyMissing),
@@ -68,7 +68,7 @@ impl SentEntity {
         }
     }
 
-    /// Checks the keys that were sent with an update, where those of the address count.
+    /// Checks the keys in the body of an update, although the keys in the address apply.
     pub fn check_sent_keys(&self, rules: &Rules) -> Result<(), EntityError> {
         let is_wrong = self.partition_key == SentKey::Other || self.row_key == SentKey::Other;
         if rules.are_sent_keys_checked && is_wrong { Err(EntityError::InputValue) } else { Ok(()) }
@@ -130,7 +130,7 @@ impl Fields {
     }
 }
 
-/// What describes the entity and is not a part of it.
+/// Whether a member is metadata of the entity and not a property.
 fn is_metadata(name: &str) -> bool {
     name.starts_with("odata.") || name.contains("@odata.")
 }
@@ -162,7 +162,7 @@ fn check_name(name: &str, rules: &Rules) -> Result<(), EntityError> {
     Err(EntityError::Name { shown: rules.are_names_shown.then(|| name.to_owned()) })
 }
 
-/// The value as its type has it; none for null.
+/// The value in the form of its type; `None` for null.
 fn typed(value: Value, edm: Option<&str>) -> Result<Option<Value>, EntityError> {
     let edm = match edm {
         Some(name) => Some(EdmType::named(name).ok_or(EntityError::Input)?),
@@ -172,7 +172,8 @@ fn typed(value: Value, edm: Option<&str>) -> Result<Option<Value>, EntityError> 
         return Err(EntityError::Input);
     }
     if value == Value::Null {
-        // JSON has no words for what some clients try to send as these, and they do not notice.
+        // Some clients send null for values of these types that JSON can't express, and do not
+        // notice it. So null is an error.
         let is_lost = matches!(edm, Some(EdmType::Double | EdmType::DateTime));
         return if is_lost { Err(EntityError::Value) } else { Ok(None) };
     }
@@ -183,7 +184,7 @@ fn typed(value: Value, edm: Option<&str>) -> Result<Option<Value>, EntityError> 
     typed.map(Some).ok_or(EntityError::Value)
 }
 
-/// A value without an annotation is what it looks like.
+/// The type of a value without an annotation follows from its JSON form.
 fn untyped(value: Value) -> Option<Value> {
     if let Value::Int64(n) = value {
         return i32::try_from(n).ok().map(Value::Int32);
@@ -219,7 +220,7 @@ fn annotated(value: Value, edm: EdmType) -> Option<Value> {
     }
 }
 
-/// A number in plain notation; other words that stand for numbers are refused.
+/// A number in decimal notation; other words for numbers are refused.
 fn finite(text: &str) -> Option<Value> {
     let is_number =
         text.bytes().all(|c| matches!(c, b'0'..=b'9' | b'+' | b'-' | b'.' | b'e' | b'E'));
@@ -227,7 +228,7 @@ fn finite(text: &str) -> Option<Value> {
     number.is_finite().then_some(Value::Double(number))
 }
 
-/// An integer as number or text; a number with a point is none.
+/// An integer as number or text; a number with a decimal point is refused.
 fn integer(value: &Value) -> Option<i64> {
     if let Value::Int64(n) = value {
         return Some(*n);

@@ -2,7 +2,7 @@
 
 use super::{EntityError, Rules};
 
-/// Checks a key, named `PartitionKey` or `RowKey`, that an entity is written or addressed by.
+/// Checks a key, named `PartitionKey` or `RowKey`, of a write or an address.
 pub fn check_key(name: &'static str, key: &str, rules: &Rules) -> Result<(), EntityError> {
     let length = if name == "RowKey" { rules.row_key_max } else { rules.partition_key_max };
     if key.is_empty() && !rules.are_empty_keys_taken {

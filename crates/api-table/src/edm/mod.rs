@@ -8,7 +8,7 @@
 //! | an item | [`Entity`] | [`Entity::from_item`] |
 //! | [`Entity`] | a response's JSON | [`Output::write`] |
 //!
-//! Everything here can be refused with 400 only; [`EntityError`] has the service's code and words.
+//! All errors here are answered with 400; [`EntityError`] has the service's code and message.
 
 mod entity;
 mod entity_error;

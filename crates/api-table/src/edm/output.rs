@@ -1,4 +1,4 @@
-//! Entities as responses show them.
+//! Entities in the form of responses.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -9,19 +9,19 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::{Entity, etag_of};
 
-/// How much a response says of types and addresses.
+/// How much of types and addresses a response includes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Metadata {
     /// Nothing.
     None,
-    /// What JSON can't tell.
+    /// Types that JSON can't express.
     Minimal,
     /// Everything.
     Full,
 }
 
 impl Metadata {
-    /// The word for it in media types.
+    /// Its word in media types.
     pub fn name(self) -> &'static str {
         match self {
             Metadata::None => "nometadata",
@@ -40,14 +40,14 @@ pub enum Form {
     Member,
 }
 
-/// How entities of a table are shown.
+/// How entities of a table are rendered.
 #[derive(Clone, Copy, Debug)]
 pub struct Output<'a> {
-    /// How much is said.
+    /// How much metadata is included.
     pub metadata: Metadata,
-    /// Which properties are shown.
+    /// Which properties are included.
     pub selection: &'a Selection,
-    /// Scheme, host and, where it is in the path, account: without a slash at the end.
+    /// Scheme, host and, where it is in the path, account: without a trailing slash.
     pub service_url: &'a str,
     /// The account's name.
     pub account: &'a str,
@@ -55,11 +55,11 @@ pub struct Output<'a> {
     pub table: &'a str,
 }
 
-/// What a key may hold unescaped in an address.
+/// Characters of a key that stay unescaped in an address.
 const KEY: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
 impl Output<'_> {
-    /// Where an entity lies below the service: `table(PartitionKey='p',RowKey='r')`.
+    /// The address of an entity below the service: `table(PartitionKey='p',RowKey='r')`.
     pub fn edit_link(table: &str, partition_key: &str, row_key: &str) -> String {
         let key = |key: &str| {
             let doubled = key.replace('\'', "''");
@@ -121,7 +121,7 @@ impl Output<'_> {
     }
 }
 
-/// Whether JSON alone tells the type.
+/// Whether the JSON form alone determines the type.
 fn is_plain(value: &Value, edm: EdmType) -> bool {
     match edm {
         EdmType::String | EdmType::Boolean | EdmType::Int32 => true,

@@ -1,4 +1,4 @@
-//! What entities may be like in each flavour.
+//! Limits and rules for entities in each flavour.
 
 /// Most characters of a property's name.
 pub(super) const NAME_CHARS_MAX: usize = 255;
@@ -20,15 +20,16 @@ pub struct Rules {
     pub are_empty_keys_taken: bool,
     /// Whether keys may have control characters.
     pub are_control_characters_taken: bool,
-    /// Names that no property can have.
+    /// Names that are not allowed for properties.
     pub reserved_names: &'static [&'static str],
-    /// Names whose properties are not stored, and nobody is told.
+    /// Names whose properties are silently not stored.
     pub dropped_names: &'static [&'static str],
-    /// Whether all that is wrong with values is told in the same words.
+    /// Whether all errors in values have the same message.
     pub are_wrong_values_alike: bool,
-    /// Whether a wrong name is told in the error.
+    /// Whether an error shows the invalid name.
     pub are_names_shown: bool,
-    /// Whether keys in the body of an update must be strings, though those of the address count.
+    /// Whether keys in the body of an update must be strings, although the keys in the address
+    /// apply.
     pub are_sent_keys_checked: bool,
 }
 
@@ -51,7 +52,7 @@ impl KeyLength {
 }
 
 impl Rules {
-    /// Those of the storage service.
+    /// The rules of the storage service.
     pub const STORAGE: Rules = Rules {
         entity_bytes_max: 1024 * 1024,
         properties_max: 252,
@@ -67,7 +68,7 @@ impl Rules {
         are_sent_keys_checked: false,
     };
 
-    /// Those of Cosmos DB.
+    /// The rules of Cosmos DB.
     pub const COSMOS: Rules = Rules {
         entity_bytes_max: 2 * 1024 * 1024,
         properties_max: 252,

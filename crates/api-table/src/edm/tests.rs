@@ -29,7 +29,7 @@ fn shown(entity: &Entity, metadata: Metadata, selection: &Selection, form: Form)
     String::from_utf8(out).expect("JSON is text")
 }
 
-/// What an entity with this body looks like to a client that asks for no metadata, but for its
+/// The response for an entity with this body, for a client that asks for no metadata, without its
 /// system properties.
 fn echo(body: &str) -> String {
     let text = shown(&entity(body).expect(body), Metadata::None, &Selection::All, Form::Single);
@@ -303,7 +303,7 @@ fn any_property() -> impl Strategy<Value = Value> {
 }
 
 proptest! {
-    /// Stored and shown with metadata, then sent back: nothing is lost on either way.
+    /// Stored and rendered with metadata, then sent back: nothing is lost in either direction.
     #[test]
     fn entities_survive_the_store_and_the_wire(
         properties in prop::collection::btree_map("[a-z_][a-zA-Z0-9_]{0,6}", any_property(), 0..8),

@@ -1,4 +1,4 @@
-//! Who may do what: keys, signatures for others, stored policies, tokens.
+//! Authentication and authorization: keys, shared access signatures, stored policies, tokens.
 
 use front::{Key, sign};
 
@@ -6,7 +6,7 @@ use crate::support::{Answer, TestService, development_key};
 
 const EXPIRY: &str = "2040-01-01T00:00:00Z";
 
-/// A signature of an account.
+/// A shared access signature of an account.
 fn account_sas(permissions: &str, types: &str, extra: &[(&str, &str)]) -> String {
     let field = |name: &str| extra.iter().find(|(n, _)| *n == name).map_or("", |(_, v)| *v);
     let (ip, protocol, start) = (field("sip"), field("spr"), field("st"));
@@ -19,7 +19,7 @@ fn account_sas(permissions: &str, types: &str, extra: &[(&str, &str)]) -> String
     format!("sv=2019-02-02&ss=t&srt={types}&sp={permissions}&se={EXPIRY}{more}&sig={signature}")
 }
 
-/// A signature of table `demo`.
+/// A shared access signature of table `demo`.
 fn table_sas(permissions: &str, range: [&str; 4]) -> String {
     let payload = format!(
         "{permissions}\n\n{EXPIRY}\n/table/devstoreaccount1/demo\n\n\n\n2019-02-02\n{}",
@@ -59,7 +59,7 @@ async fn a_wrong_signature_is_no_signature() {
     malformed.send().await.refused(400, "InvalidAuthenticationInfo");
     let unknown = s.call("GET", "/Tables").authorization("Digest x");
     unknown.send().await.refused(400, "InvalidAuthenticationInfo");
-    // The server's own keys are good for the development account too; one of them only reads.
+    // The server's own keys also open the development account; one of them is read-only.
     s.call("GET", "/Tables").key(Key::well_known()).send().await.expect(200);
     let readonly = Key::from_bytes(&[3; 64]);
     s.call("GET", "/demo()").key(readonly.clone()).send().await.expect(200);
@@ -201,8 +201,8 @@ async fn stored_policies_fill_in_what_signatures_leave_out() {
     let entity = r#"{"PartitionKey":"p","RowKey":"r"}"#;
     let write = with(&s, "POST", "/demo", &sas, entity).await;
     write.refused(403, "AuthorizationPermissionMismatch");
-    // Without the policy the signature is worth nothing, and so it is for another table of the
-    // same name.
+    // Without the policy the signature is not valid; neither is it for another table of the same
+    // name.
     set("").await.expect(204);
     with(&s, "GET", "/demo()", &sas, "").await.refused(403, "AuthenticationFailed");
     set(policy).await.expect(204);

@@ -1,4 +1,5 @@
-//! Entity group transactions: together or not at all, and told in the spelling that clients read.
+//! Entity group transactions: committed together or not at all, with responses in the spelling that
+//! clients read.
 
 use crate::support::{Answer, Call, TestService};
 
@@ -85,7 +86,7 @@ async fn a_write_is_one_commit_and_so_is_a_batch() {
     for (verb, if_match) in [("PUT", "*"), ("PATCH", "*"), ("DELETE", "*")] {
         s.call(verb, address).header("if-match", if_match).body("{}").send().await.expect(204);
     }
-    // Upserts of what is not there, and of what is.
+    // Upserts of missing and existing entities.
     for verb in ["PUT", "PATCH", "PUT"] {
         s.call(verb, address).body("{}").send().await.expect(204);
     }
@@ -95,7 +96,7 @@ async fn a_write_is_one_commit_and_so_is_a_batch() {
     let ops: Vec<Op<'_>> = rows.iter().map(|row| ("PUT", row.as_str(), "", "{}")).collect();
     submit(&s, &ops).await.expect(202);
     assert_eq!(commits(), before + 8);
-    // What is refused is none.
+    // A refused upsert stores nothing.
     s.insert("p", "r", "").await.refused(409, "EntityAlreadyExists");
     s.get(address).await.expect(200);
     assert_eq!(commits(), before + 8);

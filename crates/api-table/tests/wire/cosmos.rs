@@ -1,4 +1,4 @@
-//! What Cosmos DB's flavour does in another way.
+//! Behaviour of Cosmos DB's flavour that differs.
 
 use crate::support::TestService;
 

@@ -49,7 +49,7 @@ async fn etags_decide_who_may_change() {
         update(verb, "W/\"x\"").await.refused(412, "UpdateConditionNotSatisfied");
         update(verb, "x").await.refused(400, "InvalidInput");
     }
-    // What is not there is not found, whatever its version.
+    // A missing entity is not found, whatever version is expected.
     let missing = s.call("PATCH", "/demo(PartitionKey='p',RowKey='z')").header("if-match", &old);
     missing.body("{}").send().await.refused(404, "ResourceNotFound");
     update("MERGE", &new).await.expect(204);
@@ -157,7 +157,7 @@ async fn keys_that_are_none_are_refused() {
     }
 }
 
-/// A text as it stands in an address.
+/// A text in the form that addresses use.
 fn escaped(text: &str) -> String {
     text.bytes().map(|byte| format!("%{byte:02X}")).collect()
 }

@@ -1,6 +1,6 @@
-//! Where the other open server of this API is wrong or weak, this one is not: one test for each of
-//! the gaps that were found there, by number. Ranges of keys, addresses and batches of signatures
-//! (5 and 14) are in `access.rs`, the other flavour and throughput (19) in files of their names.
+//! Gaps of the other open server of this API that this server does not have: one test for each gap,
+//! by number. Ranges of keys, addresses and batches of signatures (5 and 14) are in `access.rs`,
+//! the other flavour and throughput (19) in files of their names.
 
 use crate::support::{Answer, TestService};
 
@@ -82,7 +82,7 @@ async fn gap_04_entities_have_a_size() {
     merge.refused(400, "EntityTooLarge");
 }
 
-/// 6: a preference that nobody had. 7: what a list says it is a list of.
+/// 6: a preference that was not sent. 7: the metadata of a list.
 #[tokio::test]
 async fn gaps_06_and_07_replies_say_what_they_are() {
     let s = TestService::with_table().await;
@@ -107,7 +107,7 @@ async fn gap_08_numbers_compare_and_nothing_fails_inside() {
     batch(&s, &[]).await.refused(400, "InvalidInput");
 }
 
-/// 9: an answer to a batch of 101 operations that no client can read.
+/// 9: a response to a batch of 101 operations that no client can parse.
 #[tokio::test]
 async fn gap_09_a_batch_that_is_too_long_is_answered_in_form() {
     let s = TestService::with_table().await;
@@ -119,7 +119,7 @@ async fn gap_09_a_batch_that_is_too_long_is_answered_in_form() {
     assert!(text.contains("100:The batch request operation exceeds the maximum 100 changes"));
 }
 
-/// 10: options that are not there are not passed over in silence.
+/// 10: unsupported options are not ignored.
 #[tokio::test]
 async fn gap_10_options_that_are_not_there_are_refused() {
     let s = TestService::with_table().await;
@@ -128,7 +128,7 @@ async fn gap_10_options_that_are_not_there_are_refused() {
     }
 }
 
-/// 11: words that mean true and false, empty headers in rules, policies with little in them.
+/// 11: spellings of true and false, empty headers in rules, policies with few members.
 #[tokio::test]
 async fn gap_11_what_is_unusual_is_taken() {
     let s = TestService::with_table().await;
@@ -153,7 +153,8 @@ async fn gaps_12_and_13_errors_have_their_codes() {
     s.call("GET", "/Tables").key(key).send().await.refused(403, "AuthenticationFailed");
 }
 
-/// 15: a version of the protocol that is not known yet. 18: whoever takes anything gets JSON.
+/// 15: a version of the protocol that is not known yet. 18: a client that accepts any media type
+/// gets JSON.
 #[tokio::test]
 async fn gaps_15_and_18_new_versions_and_any_media_type_are_served() {
     let s = TestService::with_table().await;
@@ -164,7 +165,7 @@ async fn gaps_15_and_18_new_versions_and_any_media_type_are_served() {
     atom.refused(415, "AtomFormatNotSupported");
 }
 
-/// 16: batches at the same time do not get in each other's way.
+/// 16: concurrent batches do not interfere with each other.
 #[tokio::test]
 async fn gap_16_batches_overlap() {
     let s = std::sync::Arc::new(TestService::with_table().await);
@@ -182,7 +183,7 @@ async fn gap_16_batches_overlap() {
     assert_eq!(s.keys("").await.0.len(), 40);
 }
 
-/// 17: a page reads about as many entities as it returns, whatever there is.
+/// 17: a page reads about as many entities as it returns, however many there are.
 #[tokio::test]
 async fn gap_17_a_page_costs_what_it_returns() {
     let s = TestService::with_table().await;

@@ -1,4 +1,4 @@
-//! The Table API on the wire: requests as clients send them, responses as they read them.
+//! The Table API on the wire: requests and responses in the form that clients use.
 
 mod access;
 mod batches;

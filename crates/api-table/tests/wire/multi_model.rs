@@ -1,4 +1,4 @@
-//! Entities are items: what one API writes the other reads.
+//! Entities are items: each API reads what the other writes.
 
 use engine::ops::{ItemOp, PageRequest, Row, Scope};
 use engine::{ContainerSpec, IndexingPolicy, RequestContext, Throughput};
@@ -84,7 +84,7 @@ async fn items_are_entities_when_they_look_like_them() {
     assert_eq!(items[0]["plain"], 7);
 }
 
-/// A container of the NoSQL API's making, where tables are.
+/// A container that the NoSQL API creates, in the database of the tables.
 async fn make_container(s: &TestService, name: &str, ranges: u32) {
     let engine = &s.harness.engine;
     let demo = s.demo();
@@ -103,7 +103,7 @@ async fn a_container_of_another_api_becomes_a_table() {
     s.get("/made()?$filter=PartitionKey%20eq%20'p'").await.expect(200);
     let answer = s.get("/made()").await;
     assert_eq!(answer.expect(200).keys(), [("p".to_owned(), "r".to_owned())]);
-    // What has another key is no table.
+    // A container with another partition key is not a table.
     let engine = &s.harness.engine;
     let other = testkit::harness::spec("other");
     engine.create_container(s.demo().rid.database, other, None).await.expect("a container");
@@ -134,7 +134,7 @@ async fn pages_go_on_while_the_order_of_keys_is_being_made() {
         tokio::task::yield_now().await;
     }
     assert_eq!((found, pages), (all.clone(), 5));
-    // Once it is made, it is used.
+    // Once the index is built, it is used.
     while s.get("/made()?$top=1").await.header("x-ps-plan") != Some("points=0;stretches=1;ranges=3")
     {
         s.harness.clock.advance(std::time::Duration::from_millis(10));

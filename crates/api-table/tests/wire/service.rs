@@ -1,4 +1,4 @@
-//! Properties of the service, and what browsers may ask.
+//! Properties of the service, and CORS.
 
 use crate::support::TestService;
 

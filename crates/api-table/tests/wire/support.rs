@@ -14,7 +14,7 @@ use serde_json::Value;
 use storage::MemoryStore;
 use testkit::harness::Harness;
 
-/// A service and what is underneath.
+/// A service and the harness below it.
 pub(crate) struct TestService {
     pub(crate) harness: Harness,
     pub(crate) service: Arc<Service>,
@@ -67,7 +67,7 @@ impl TestService {
         Self::over(Harness::in_memory(), Flavour::Cosmos)
     }
 
-    /// A service that refuses what is beyond the provisioned throughput.
+    /// A service that refuses requests beyond the provisioned throughput.
     pub(crate) fn throttling(flavour: Flavour) -> Self {
         let settings = Settings { throttling: Throttling::On, ..Settings::default() };
         Self::over(Harness::with_settings(Arc::new(MemoryStore::new()), settings), flavour)
@@ -80,7 +80,7 @@ impl TestService {
         Self::over(harness, Flavour::Storage)
     }
 
-    /// A service that serves bearers of tokens alone.
+    /// A service that serves only bearers of tokens.
     pub(crate) fn without_keys() -> Self {
         Self::with_auth(Harness::in_memory(), Flavour::Storage, false)
     }
@@ -142,7 +142,7 @@ impl TestService {
         self.post("/demo", &body).await
     }
 
-    /// The container behind table `demo`.
+    /// The container of table `demo`.
     pub(crate) fn demo(&self) -> Arc<Container> {
         let catalog = self.harness.engine.catalog();
         let database = catalog.database("TablesDB").expect("a database").rid;
@@ -191,7 +191,7 @@ impl Call<'_> {
         self
     }
 
-    /// Sends the whole path as it is, account and all.
+    /// Sends the whole path unchanged, including the account.
     pub(crate) fn path(mut self, path: &str) -> Self {
         self.path = path.to_owned();
         self

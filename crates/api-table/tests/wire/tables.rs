@@ -1,4 +1,4 @@
-//! Tables: made, listed, found and deleted.
+//! Tables: create, list, read and delete.
 
 use crate::support::TestService;
 
@@ -121,7 +121,7 @@ async fn accounts_have_tables_of_their_own() {
     s.insert("p", "r", "").await.expect(201);
     let found = other("GET", "/other/demo()").send().await;
     assert_eq!(found.expect(200).json()["value"].as_array().unwrap().len(), 0);
-    // A key of another account is no key.
+    // A key of another account is not valid.
     s.call("GET", "").path("/other/Tables").send().await.refused(403, "AuthenticationFailed");
     s.call("GET", "").path("/nobody/Tables").send().await.refused(403, "AuthenticationFailed");
 }

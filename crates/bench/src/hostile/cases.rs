@@ -147,7 +147,7 @@ fn heads() -> Vec<Drafted> {
         ),
         ("a page of -2", 400, feed("x-ms-max-item-count", "-2")),
         ("a page of 1e9999", 400, feed("x-ms-max-item-count", "1e9999")),
-        ("a continuation nobody gave out", 400, feed("x-ms-continuation", "AAAA")),
+        ("a continuation that no server issued", 400, feed("x-ms-continuation", "AAAA")),
         ("an unknown consistency", 400, feed("x-ms-consistency-level", "Firm")),
         ("a session token of garbage", 400, keyed(r#"["p"]"#).header("x-ms-session-token", "?#")),
     ]

@@ -93,7 +93,7 @@ pub fn serve(recording: &str, scratch: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Keys with their new values, `None` for those that go, and how many items they make up.
+/// Keys with their new values, `None` for deletes, and the number of items they belong to.
 struct Group {
     changes: Vec<(Vec<u8>, Option<Bytes>)>,
     items: u64,

@@ -10,7 +10,7 @@ use serde::Deserialize;
 /// Most keys of a set; issuers have a handful.
 const KEYS_MAX: usize = 100;
 
-/// The keys of an issuer that signatures can be verified with.
+/// The keys of an issuer that can verify signatures.
 #[derive(Clone, Debug, Default)]
 pub struct JwkSet {
     keys: Vec<Jwk>,
@@ -22,15 +22,15 @@ pub enum InvalidJwks {
     /// Not the documented JSON.
     #[error("it is not a JSON Web Key Set: {0}")]
     Malformed(#[from] serde_json::Error),
-    /// Nothing to verify a token with.
+    /// No key that can verify a token.
     #[error("it has no RSA or P-256 key for signatures")]
     Empty,
-    /// More than anybody needs.
+    /// More keys than an issuer needs.
     #[error("it has more than {KEYS_MAX} keys")]
     TooMany,
 }
 
-/// How a token can be signed.
+/// The algorithms that tokens can be signed with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub(super) enum Algorithm {
     RS256,
@@ -74,8 +74,8 @@ struct KeyDocument {
 }
 
 impl JwkSet {
-    /// Reads a key set. Keys that are not for signatures, or of a kind that nobody here can use,
-    /// are left out.
+    /// Parses a key set. Leaves out keys that are not for signatures, and kinds of keys that are
+    /// not supported.
     pub fn parse(text: &[u8]) -> Result<Self, InvalidJwks> {
         let document: Document = serde_json::from_slice(text)?;
         if document.keys.len() > KEYS_MAX {
@@ -85,7 +85,8 @@ impl JwkSet {
         if keys.is_empty() { Err(InvalidJwks::Empty) } else { Ok(Self { keys }) }
     }
 
-    /// Whether a key that a token may mean has signed `message`; `None` if there is no such key.
+    /// Whether a key that matches the token's key id signed `message`; `None` if there is no such
+    /// key.
     pub(super) fn verify(
         &self,
         id: Option<&str>,
@@ -132,8 +133,7 @@ impl Jwk {
 }
 
 impl PublicKey {
-    /// The one algorithm that the key is used with: a key must not be usable with one of the
-    /// token's choice.
+    /// The only algorithm that the key is used with: the token must not choose another.
     fn algorithm(&self) -> Algorithm {
         match self {
             PublicKey::Rsa { .. } => Algorithm::RS256,

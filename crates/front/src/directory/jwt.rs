@@ -1,4 +1,4 @@
-//! Signed JSON Web Tokens (RFC 7519), as far as directories issue them.
+//! Signed JSON Web Tokens (RFC 7519), as far as directories use them.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -7,16 +7,16 @@ use serde::Deserialize;
 use super::DirectoryRules;
 use super::jwks::{Algorithm, JwkSet};
 
-/// Longer than any token a directory issues; headers are not much longer either.
+/// Longer than any token of a directory; headers are not much longer either.
 const TOKEN_BYTES_MAX: usize = 32 << 10;
 /// How far the clocks of issuer and server may be apart.
 const LEEWAY_S: u64 = 60;
 
-/// A token, taken apart and not believed yet.
+/// A parsed token, not verified yet.
 pub(super) struct Jwt<'t> {
     header: Header,
     claims: Claims,
-    /// Header and claims as they were signed.
+    /// Header and claims in their signed form.
     signed: &'t str,
     signature: Vec<u8>,
 }
@@ -25,11 +25,11 @@ pub(super) struct Jwt<'t> {
 struct Header {
     alg: String,
     kid: Option<String>,
-    /// Names of headers that must be understood; we know none.
+    /// Names of headers that a verifier must understand; this one supports none.
     crit: Option<serde_json::Value>,
 }
 
-/// What a token says. Members of another type than these make it malformed.
+/// The claims of a token. Members of another type than these make it malformed.
 #[derive(Deserialize)]
 pub(super) struct Claims {
     iss: Option<String>,
@@ -49,40 +49,40 @@ enum Audience {
     Several(Vec<String>),
 }
 
-/// Why a token is not believed.
+/// Why a token is not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TokenError {
-    /// It is none, or none of a kind that is accepted.
+    /// It is no token, or not of an accepted kind.
     #[error("The directory token is not one that this server accepts.")]
     Malformed,
-    /// It is signed in a way that we do not verify.
+    /// It is signed with an unsupported algorithm.
     #[error("The token must be signed with RS256 or ES256.")]
     Algorithm,
-    /// Nothing to verify it with.
+    /// There is no key to verify it with.
     #[error("The token is signed with a key that the directory does not have.")]
     UnknownKey,
-    /// Somebody else made it.
+    /// The issuer did not sign it.
     #[error("The signature of the token does not fit.")]
     Signature,
-    /// Its time is over.
+    /// It has expired.
     #[error("The token of the directory has expired.")]
     Expired,
-    /// Its time is to come.
+    /// It is not valid yet.
     #[error("The token is not valid yet.")]
     NotYet,
-    /// Of somebody we do not know.
+    /// It is from an unknown issuer.
     #[error("The token is of another issuer.")]
     Issuer,
-    /// Not for us.
+    /// It is for another audience.
     #[error("The token is for another audience.")]
     Audience,
-    /// Of nobody.
+    /// It names no principal.
     #[error("The token names no principal.")]
     NoPrincipal,
 }
 
 impl<'t> Jwt<'t> {
-    /// Takes a token apart; `None` if it has not the form of one.
+    /// Parses a token; `None` if it is malformed.
     pub(super) fn parse(token: &'t str) -> Option<Self> {
         if token.len() > TOKEN_BYTES_MAX {
             return None;
@@ -98,7 +98,7 @@ impl<'t> Jwt<'t> {
         })
     }
 
-    /// What it says, if one of `keys` signed it and it says what `rules` want.
+    /// Its claims, if one of `keys` signed it and it satisfies `rules`.
     pub(super) fn verify(
         self,
         keys: &JwkSet,
@@ -123,7 +123,7 @@ impl<'t> Jwt<'t> {
 
 impl Claims {
     fn check(&self, rules: &DirectoryRules, now: u64) -> Result<(), TokenError> {
-        // Times are far below where doubles skip integers.
+        // Times are far below the values at which doubles skip integers.
         let (earliest, latest) =
             (now.saturating_sub(LEEWAY_S) as f64, now.saturating_add(LEEWAY_S) as f64);
         if !self.exp.is_some_and(|exp| exp > earliest) {
@@ -147,7 +147,7 @@ impl Claims {
         if self.principals().is_empty() { Err(TokenError::NoPrincipal) } else { Ok(()) }
     }
 
-    /// The ids its bearer is known by, the one to show first.
+    /// The ids of its bearer, the one to show first.
     pub(super) fn principals(&self) -> Vec<&str> {
         let ids = [&self.oid, &self.sub, &self.appid, &self.azp];
         ids.into_iter().flatten().map(String::as_str).filter(|id| !id.is_empty()).collect()

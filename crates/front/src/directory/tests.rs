@@ -1,4 +1,4 @@
-//! Tokens of an issuer, good ones and every way in which one can be bad.
+//! Tokens of an issuer: valid ones, and each way to be invalid.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -176,7 +176,7 @@ fn claims_must_be_right() {
         ("aud", json!([])),
         ("aud", Value::Null),
         ("oid", Value::Null),
-        // Of another type than it should be is not the same as absent.
+        // A member of a wrong type is not the same as an absent one.
         ("exp", json!("9999999999")),
         ("nbf", json!("0")),
         ("iss", json!(["https://issuer.test/t"])),
@@ -201,7 +201,7 @@ fn signatures_must_be_right() {
     check_refused(&directory, &format!("{token}.x"));
     check_refused(&directory, "");
     check_refused(&directory, &"a".repeat(100_000));
-    // Other algorithms, keys of another kind, headers that nobody understands.
+    // Other algorithms, keys of another kind, headers that are not supported.
     for header in [
         json!({"alg": "none"}),
         json!({"alg": "HS256", "kid": "secret"}),

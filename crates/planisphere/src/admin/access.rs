@@ -1,11 +1,11 @@
-//! Who may ask.
+//! Authentication and authorization.
 //!
-//! With a key of the account everything is allowed that the key allows. Without one, callers on
-//! this machine may use the admin port, and read the metrics on both ports, as long as the
-//! account's key is the emulator's well-known one, which is no secret from them anyway.
+//! With a key of the account a caller may do all that the key allows. Callers on this machine need
+//! no key for the admin port, nor for the metrics on both ports, as long as the account's key is
+//! the emulator's well-known one, which is not secret.
 //!
-//! A browser on this machine is such a caller too; what it sends for pages of other sites does not
-//! get here ([`crate::origins`]).
+//! A browser on this machine is such a caller too; requests that it sends for pages of other sites
+//! are refused earlier ([`crate::origins`]).
 
 use api_nosql::{Denied, Service};
 use front::Caller;
@@ -17,7 +17,7 @@ use super::reply::AdminError;
 use super::routes::METRICS;
 use crate::listen::{Listener, Peer};
 
-/// Each says that somebody else stands between us and the caller.
+/// Headers that proxies add, so the peer's address is not that of the caller.
 const PASSED_ON: [HeaderName; 4] = [
     FORWARDED,
     VIA,
@@ -42,7 +42,7 @@ pub(super) fn check(service: &Service, head: &Parts, peer: Peer) -> Result<(), A
     Ok(())
 }
 
-/// Whether somebody who has only the key that everybody knows may leave it out.
+/// Whether a caller that could only use the well-known key may omit it.
 fn needs_no_key(head: &Parts, peer: Peer) -> bool {
     let is_passed_on = PASSED_ON.iter().any(|name| head.headers.contains_key(name));
     let is_open = peer.listener == Listener::Admin || head.uri.path() == METRICS;

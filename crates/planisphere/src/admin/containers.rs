@@ -1,4 +1,4 @@
-//! Containers: listed, shown, created and deleted.
+//! Containers: list, show, create and delete.
 
 use std::sync::Arc;
 
@@ -46,7 +46,7 @@ impl Admin {
         request: &Request,
     ) -> Result<Reply, AdminError> {
         let mut description: serde_json::Map<String, Value> = request.json()?;
-        // The wire has it in a header.
+        // On the wire it is a header.
         let params = match description.remove("throughput") {
             Some(params) => serde_json::from_value::<Option<ThroughputRequest>>(params)
                 .map_err(|error| AdminError::bad_request(format!("In 'throughput': {error}.")))?,
@@ -127,7 +127,7 @@ impl Admin {
         }
     }
 
-    /// What an offer promises.
+    /// The throughput of an offer.
     pub(super) fn describe_offer(&self, offer: &engine::Offer) -> Throughput {
         let pending = self.engine.is_scaling(offer);
         let current = self.engine.current_throughput(offer);
@@ -145,14 +145,14 @@ impl Admin {
     }
 }
 
-/// Says that a name is not there, which it is taken for if one is nearly the same, and which there
-/// are.
+/// An error for a name that does not exist, with the name that was probably meant and the existing
+/// ones.
 pub(super) fn not_found<'n>(
     message: &str,
     name: &str,
     known: impl Iterator<Item = &'n str>,
 ) -> AdminError {
-    /// Names that an error lists at most.
+    /// Most names in an error.
     const LISTED_MAX: usize = 50;
     let known: Vec<&str> = known.collect();
     let message = match nearest(name, known.iter().copied()) {
@@ -176,14 +176,14 @@ fn key_paths(container: &Container) -> Vec<String> {
     definition.paths.iter().map(ToString::to_string).collect()
 }
 
-/// What the ranges of a container hold, read at one moment: figures that are put in relation must
-/// not move between two looks.
+/// The sizes of a container's ranges, read at one moment, so that figures that are compared agree
+/// with each other.
 pub(crate) struct ContainerSizes {
     /// In the order of their ranges.
     pub(crate) ranges: Vec<RangeSize>,
 }
 
-/// A range and what it held at that moment.
+/// A range and its size at that moment.
 pub(crate) struct RangeSize {
     pub(crate) range: PartitionRange,
     pub(crate) bytes: u64,
@@ -204,7 +204,7 @@ impl ContainerSizes {
         self.ranges.iter().map(|of_range| of_range.bytes).sum()
     }
 
-    /// The part of all bytes that each holds; even parts of nothing.
+    /// Each range's fraction of all bytes; equal fractions if there are none.
     pub(super) fn shares(&self) -> impl Iterator<Item = f64> {
         let (total, count) = (self.bytes(), self.ranges.len() as f64);
         self.ranges.iter().map(move |of_range| match total {
@@ -218,14 +218,14 @@ impl ContainerSizes {
     }
 }
 
-/// How many times its fair share the largest holds; 1 when all hold as much, or nothing.
+/// The size of the largest range relative to its fair share; 1 if all are equal, or empty.
 fn skew(bytes: &[u64]) -> f64 {
     let total: u64 = bytes.iter().sum();
     let largest = bytes.iter().max().copied().unwrap_or(0);
     if total == 0 { 1.0 } else { part(largest, total) * bytes.len() as f64 }
 }
 
-/// `of` as a part of `total`, 0 to 1.
+/// `of` as a fraction of `total`, 0 to 1.
 pub(super) fn part(of: u64, total: u64) -> f64 {
     if total == 0 { 0.0 } else { of as f64 / total as f64 }
 }

@@ -1,4 +1,4 @@
-//! Databases: listed, shown, created and deleted, one by one or all together.
+//! Databases: list, show, create and delete, one by one or all together.
 
 use std::sync::Arc;
 
@@ -49,8 +49,8 @@ impl Admin {
         Ok(Reply::ok(&DeletedResource { database, container: None, deleted: true }))
     }
 
-    /// `POST /_admin/v1/reset`: leaves what a server has that is started for the first time, but for
-    /// the account's keys, which clients have. Resource ids are not given out again.
+    /// `POST /_admin/v1/reset`: leaves the server as empty as on its first start, except for the
+    /// account's keys, which clients have. Resource ids are not used again.
     pub(super) async fn reset(&self, request: &Request) -> Result<Reply, AdminError> {
         let params: ResetRequest = request.json()?;
         if !self.is_memory && !params.yes {

@@ -1,4 +1,4 @@
-//! Faults on request, on servers that were started for it.
+//! Fault injection, on servers that were started with it.
 
 use std::time::Duration;
 
@@ -13,9 +13,9 @@ use crate::faults::{Effect, FAULTS_MAX, Fault, FaultLimit, Scope};
 
 /// Longest delay of a commit.
 const DELAY_MS_MAX: u64 = 10_000;
-/// Longest time that a client is told to wait.
+/// Longest retry delay that a client may be told.
 const RETRY_AFTER_MS_MAX: u64 = 60_000;
-/// Longest time that a fault is in force.
+/// Longest duration of a fault.
 const SECONDS_MAX: u64 = 3600;
 
 impl Admin {
@@ -36,7 +36,7 @@ impl Admin {
         Ok(Reply::created(&shown(&fault), format!("/_admin/v1/faults/{}", fault.id)))
     }
 
-    /// `DELETE /_admin/v1/faults/{id}`, or all of them
+    /// `DELETE /_admin/v1/faults/{id}`, or without an id for all of them.
     pub(super) fn remove_faults(&self, id: Option<u32>) -> Result<Reply, AdminError> {
         let Some(faults) = &self.faults else { return Err(AdminError::internal()) };
         match id {
@@ -123,7 +123,7 @@ fn shown(fault: &Fault) -> FaultInfo {
         fired: fault.fired,
         params: FaultRequest { count: fault.left, ..FaultRequest::default() },
     };
-    // Begun seconds count, so that one that is in force never shows none.
+    // Rounded up, so that a fault in force never shows zero seconds.
     out.params.seconds = fault.remains().map(|left| left.as_secs() + 1);
     match &fault.effect {
         Effect::DelayCommits(delay) => {

@@ -1,4 +1,4 @@
-//! Splits and merges under way, and those that are over.
+//! Splits and merges: running and finished ones.
 
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ impl Admin {
         Ok(Reply::ok(&self.describe_job(&self.engine.catalog(), &job)))
     }
 
-    /// Lets a job take its next step. One that takes long, or is paused, takes it later.
+    /// Lets a job take its next step. A slow or paused job takes it later.
     pub(super) async fn advance(&self, id: JobId) -> Result<JobInfo, AdminError> {
         match tokio::time::timeout(STEP_TIMEOUT, self.engine.advance_job(id)).await {
             Ok(advanced) => Ok(advanced?),
@@ -49,12 +49,12 @@ impl Admin {
         }
     }
 
-    /// A job with the names of what it is about.
+    /// A job with the names of its container and database.
     pub(super) fn describe_job(&self, catalog: &Catalog, job: &JobInfo) -> Job {
         let container = catalog.container_by_rid(job.container);
         let (phase, error) = shown(&job.phase);
         let progress = match job.phase {
-            // Also of a partition that held nothing.
+            // Also if the partition was empty.
             JobPhase::Succeeded | JobPhase::Swapping => 1.0,
             JobPhase::Preparing | JobPhase::Failed(_) | JobPhase::Cancelled => {
                 part(job.bytes_done, job.bytes_total)
@@ -85,7 +85,7 @@ impl Admin {
     }
 }
 
-/// 202 for a job that was begun.
+/// 202 for a job that was started.
 pub(super) fn job_reply(job: &Job) -> Reply {
     Reply::accepted(job, format!("/_admin/v1/jobs/{}", job.id))
 }

@@ -1,16 +1,16 @@
-//! Looks through counters of logical partitions, of which there can be millions.
+//! Scans of the counters of logical partitions, of which there can be millions.
 
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::reply::AdminError;
 
-/// Logical partitions whose counters one request looks at.
+/// Most counters of logical partitions that one request reads.
 const COUNTED_MAX: u64 = 1_000_000;
 
-/// What keeps scans from taking the server's time: one goes on at a time, whoever asked for it.
+/// Limits the server time for scans: only one runs at a time, for all callers together.
 pub(super) struct KeyScanLimiter {
     permits: Semaphore,
-    /// Most counters that one request looks at to find the largest.
+    /// Most counters that one request reads to find the largest.
     pub(super) counted_max: u64,
 }
 
@@ -21,7 +21,7 @@ impl Default for KeyScanLimiter {
 }
 
 impl KeyScanLimiter {
-    /// Waits until no other scan goes on; none begins until what is returned is dropped.
+    /// Waits until no other scan runs; none begins until the returned permit is dropped.
     pub(super) async fn acquire(&self) -> Result<SemaphorePermit<'_>, AdminError> {
         self.permits.acquire().await.map_err(|_| AdminError::internal())
     }

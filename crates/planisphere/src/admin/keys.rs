@@ -1,4 +1,4 @@
-//! The account's keys: which there are, and new ones in their place.
+//! The account's keys: list and regenerate.
 
 use front::{Key, KeyKind};
 use tracing::error;
@@ -9,8 +9,8 @@ use super::request::Request;
 use super::types::{KeyInfo, KeyRequest, Keys, NewKey};
 
 impl Admin {
-    /// `GET /_admin/v1/keys`: what tells keys apart, never keys. Who has one key must not get
-    /// others by it, which would outlive its end.
+    /// `GET /_admin/v1/keys`: fingerprints that identify keys, never the keys. A holder of one key
+    /// must not get others with it, which would stay valid after that key is replaced.
     pub(super) fn list_keys(&self) -> Reply {
         let ring = self.keys.ring();
         let shown = |kind: KeyKind| KeyInfo {

@@ -1,7 +1,7 @@
-//! The management API that Microsoft's tests drive their hosted emulator with.
+//! The management API with which Microsoft's tests drive their hosted emulator.
 //!
-//! They are the only clients, so shapes and phases are exactly what those tests read: an operation
-//! that was let take its second step is still `Swapping` in the reply, and then found done.
+//! Those tests are the only clients, so shapes and phases are exactly what they read: an operation
+//! that takes its second step is still `Swapping` in the reply, and is then found done.
 
 use engine::repartition::{JobId, JobInfo, JobKind, JobPhase, Progression, SplitPoint};
 use engine::{Engine, RangeId};
@@ -21,22 +21,22 @@ use crate::metrics::FormatCounts;
 /// Version of the API.
 const API_VERSION: u32 = 1;
 
-/// An operation as the API shows it.
+/// An operation in the form of the API.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Operation {
     operation_id: String,
     phase: &'static str,
-    /// What a split makes.
+    /// Partitions that a split makes.
     children: Vec<u32>,
-    /// What a merge puts together.
+    /// Partitions that a merge replaces.
     merged: Vec<u32>,
-    /// What a merge makes.
+    /// The partition that a merge makes.
     into: Option<u32>,
     error: Option<String>,
 }
 
-/// Asks for a split.
+/// A request for a split.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 struct SplitRequest {
@@ -44,7 +44,7 @@ struct SplitRequest {
     progression_mode: Option<String>,
 }
 
-/// Asks for a merge.
+/// A request for a merge.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct MergeRequest {
@@ -52,7 +52,7 @@ struct MergeRequest {
     progression_mode: Option<String>,
 }
 
-/// How the host does, in the words of the API. There is no second gateway.
+/// The host's health, in the terms of the API. There is no second gateway.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Health {
@@ -146,7 +146,8 @@ impl Admin {
     }
 }
 
-/// Lets an operation take its last step while its caller is told that it stands before it.
+/// Lets an operation take its last step while the reply to the caller says that it is still to
+/// come.
 fn finish_in_background(engine: Engine, id: JobId) {
     tokio::spawn(async move {
         if let Err(error) = engine.advance_job(id).await {

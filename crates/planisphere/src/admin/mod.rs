@@ -1,8 +1,8 @@
-//! The admin API: what operators and tests ask of the server itself.
+//! The admin API: operations on the server itself, for operators and tests.
 //!
-//! It answers on a port of its own and, below `/_admin/`, on the NoSQL port. A request passes
-//! [`access`], is matched to one of the [`routes`], and is carried out on the engine. What goes
-//! over the wire is in [`types`], which the command line reads again.
+//! It answers on its own port and, below `/_admin/`, on the NoSQL port. A request passes
+//! [`access`], is matched to one of the [`routes`], and runs on the engine. The JSON types are in
+//! [`types`], which the command line parses too.
 
 mod access;
 mod containers;
@@ -46,19 +46,19 @@ use reply::{AdminError, Reply};
 use request::Request;
 use routes::Route;
 
-/// How long a request waits for a job to take its step before it says how far the job is.
+/// How long a request waits for a job to take its step before it reports the job's current phase.
 const STEP_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Everything the admin API works with.
+/// The dependencies of the admin API.
 pub(crate) struct Admin {
     engine: Engine,
     service: Arc<Service>,
     keys: KeyStore,
     metrics: Metrics,
-    /// On servers that were started for it.
+    /// Present on servers that were started with fault injection.
     faults: Option<Arc<Faults>>,
     body_timeout: Duration,
-    /// Whether nothing outlives the process.
+    /// Whether the data lives in memory only.
     is_memory: bool,
     key_scans: KeyScanLimiter,
 }
@@ -118,14 +118,14 @@ impl Admin {
         response
     }
 
-    /// Answers a request that is refused for the site it comes from.
+    /// The response to a request that is refused because of its origin.
     pub(crate) fn refuse(&self, head: &Parts, peer: Peer, reason: String) -> Response<Full<Bytes>> {
         let error = AdminError::forbidden(reason);
         audit(head, peer, &error);
         error.into_reply().into_response()
     }
 
-    /// Everything before the work: who asks, for what, with which body.
+    /// All checks before the work: caller, route and body.
     async fn admit<B>(
         &self,
         request: hyper::Request<B>,
@@ -143,8 +143,9 @@ impl Admin {
         Ok((route, request))
     }
 
-    /// Carries a request out in a task of its own, so that a bug is answered with 500. A client that
-    /// hangs up leaves nothing half done; what changes nothing yet ends with it.
+    /// Runs a request in its own task, so that a panic is answered with 500. If the client
+    /// disconnects, a change still runs to its end; a request that has changed nothing yet is
+    /// cancelled.
     async fn run(self: &Arc<Self>, route: Route, request: Request) -> Result<Reply, AdminError> {
         let ends_with_caller = is_read(&request.method) || route.looks_before_it_acts();
         let admin = Arc::clone(self);
@@ -214,7 +215,7 @@ impl Admin {
     }
 }
 
-/// Leaves a line about a request that was refused for who sent it.
+/// Logs a request that was refused because of its sender.
 fn audit(head: &Parts, peer: Peer, error: &AdminError) {
     warn!(
         target: "audit",
@@ -228,12 +229,12 @@ fn audit(head: &Parts, peer: Peer, error: &AdminError) {
     );
 }
 
-/// Whether a request only looks. A HEAD is answered as a GET whose body is left out.
+/// Whether a request only reads. A HEAD is answered like a GET without its body.
 fn is_read(method: &Method) -> bool {
     method == Method::GET || method == Method::HEAD
 }
 
-/// A task that ends when its owner goes away.
+/// A task that is aborted when its owner is dropped.
 struct EndOnDrop(tokio::task::AbortHandle);
 
 impl Drop for EndOnDrop {

@@ -1,4 +1,4 @@
-//! The partitions of a container: how they are doing, splitting and merging them.
+//! The partitions of a container: status, splits and merges.
 
 use std::collections::BTreeMap;
 
@@ -18,11 +18,11 @@ use super::types::{
 };
 use super::{Admin, routes};
 
-/// Largest and busiest keys shown per partition, unless the request says otherwise.
+/// Default number of the largest and of the busiest keys per partition.
 const KEYS_SHOWN: usize = 5;
-/// Most that a request can ask for.
+/// Most keys that a request can ask for.
 const KEYS_SHOWN_MAX: usize = 100;
-/// Partitions that one merge puts together at most.
+/// Most partitions that one merge combines.
 const MERGED_MAX: usize = 100;
 
 impl Admin {
@@ -44,7 +44,7 @@ impl Admin {
         let jobs: Vec<JobInfo> =
             self.engine.jobs().into_iter().filter(|job| job.container == container.rid).collect();
         let jobs: Vec<JobInfo> = jobs.into_iter().filter(|job| !job.phase.is_over()).collect();
-        // Read once, so that all figures of the answer agree however long it takes to make.
+        // Read once, so that all figures of the response agree, however long it takes to make.
         let sizes = ContainerSizes::of(&container);
         let partitions = self.partitions_of(&container, &sizes, &jobs, shown).await?;
         Ok(Reply::ok(&ContainerPartitions {
@@ -94,15 +94,15 @@ impl Admin {
         Ok(shown.collect())
     }
 
-    /// The largest keys of each range. Together they look at so many counters at most, which are
-    /// divided evenly; those that need less than their part leave the rest to others.
+    /// The largest keys of each range. The number of counters to read is limited and divided evenly
+    /// between ranges; those that need less than their part leave the rest to others.
     async fn largest_keys(
         &self,
         container: &Container,
         sizes: &ContainerSizes,
         count: usize,
     ) -> Result<BTreeMap<RangeId, LargestKeys>, AdminError> {
-        // There are no more keys than items, so the first ones leave most.
+        // There are no more keys than items, so the ranges with the fewest items leave most.
         let mut ranges: Vec<&RangeSize> = sizes.ranges.iter().collect();
         ranges.sort_by_key(|of_range| of_range.items);
         let mut budget = self.key_scans.counted_max;
@@ -126,7 +126,7 @@ impl Admin {
         let _turn = self.key_scans.acquire().await?;
         let found = match self.engine.largest_keys(container, range.id, count, counted_max).await {
             Ok(found) => found,
-            // It has been split or merged meanwhile.
+            // It was split or merged in the meantime.
             Err(engine::Error::RangeGone) => engine::LargestKeys::default(),
             Err(error) => return Err(error.into()),
         };
@@ -156,7 +156,7 @@ impl Admin {
         Ok(job_reply(&self.describe_job(&self.engine.catalog(), &job)))
     }
 
-    /// Begins a split, when it is its turn to look for the place.
+    /// Starts a split, once it may search for the split point.
     pub(super) async fn start_split(
         &self,
         name: &ContainerName,
@@ -173,7 +173,7 @@ impl Admin {
         Ok(self.engine.start_split(container.rid, range, at, progression).await?)
     }
 
-    /// Begins a merge.
+    /// Starts a merge.
     pub(super) async fn start_merge(
         &self,
         name: &ContainerName,
@@ -202,9 +202,9 @@ impl Admin {
     }
 }
 
-/// Refuses ids that no partition of the container has, and says which have one.
+/// Refuses ids that no partition of the container has, and lists the valid ones.
 fn check_ids(container: &Container, ids: &[RangeId]) -> Result<(), AdminError> {
-    /// Most that are listed.
+    /// Most ids in the list.
     const LISTED_MAX: usize = 50;
     let routing = container.routing();
     let Some(unknown) = ids.iter().find(|id| routing.by_id(**id).is_none()) else { return Ok(()) };

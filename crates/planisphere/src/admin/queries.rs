@@ -1,4 +1,4 @@
-//! Queries over all partitions of a container: their answer, and how it is found.
+//! Queries over all partitions of a container: their result and execution plan.
 
 use api_nosql::{AdminQuery, AdminQueryError, Explanation, PartitionExplanation, QueryErrorSpan};
 use engine::gather::GatherRequest;
@@ -64,7 +64,7 @@ impl From<AdminQueryError> for AdminError {
     }
 }
 
-/// A row as it was written.
+/// A row in its stored text form.
 fn raw(text: Vec<u8>) -> Result<Box<RawValue>, AdminError> {
     let text = String::from_utf8(text).map_err(|_| AdminError::internal())?;
     RawValue::from_string(text).map_err(|_| AdminError::internal())

@@ -1,4 +1,4 @@
-//! What the admin API answers with: JSON, also when it refuses.
+//! Responses of the admin API: JSON, also for errors.
 
 use std::time::Duration;
 
@@ -16,10 +16,10 @@ use serde_json::{Value, json};
 
 use super::types::QueryErrorInfo;
 
-/// How long a throttled request waits, as the data APIs say it too.
+/// How long a throttled request must wait; the data APIs use the same header.
 pub(crate) const RETRY_AFTER_MS: HeaderName = HeaderName::from_static("x-ms-retry-after-ms");
 
-/// A reply on its way out.
+/// A reply that becomes a response.
 #[derive(Debug)]
 pub(super) struct Reply {
     status: StatusCode,
@@ -39,17 +39,17 @@ pub(super) struct AdminError {
     detail: ErrorDetail,
 }
 
-/// What a refusal says that there is instead.
+/// The detail of an error beside its message.
 #[derive(Debug)]
 enum ErrorDetail {
     Nothing,
-    /// These names or paths.
+    /// The existing names or paths.
     Names(Vec<String>),
-    /// These methods.
+    /// The allowed methods.
     Methods(&'static str),
-    /// The same, after this time.
+    /// The time after which a retry may succeed.
     RetryAfter(Duration),
-    /// A query without this mistake.
+    /// The mistake in the query.
     QueryError(Box<QueryErrorInfo>),
 }
 
@@ -71,12 +71,12 @@ impl Reply {
         }
     }
 
-    /// 201; `location` is where to ask for what was made.
+    /// 201; `location` is the address of the new resource.
     pub(super) fn created(body: &impl Serialize, location: String) -> Self {
         Self { location: Some(location), ..Self::json(StatusCode::CREATED, body) }
     }
 
-    /// 202: a job was begun; `location` is where to ask for it.
+    /// 202 for a job that was started; `location` is its address.
     pub(super) fn accepted(body: &impl Serialize, location: String) -> Self {
         Self { location: Some(location), ..Self::json(StatusCode::ACCEPTED, body) }
     }
@@ -116,7 +116,7 @@ impl Reply {
         if let Some(wait) = self.retry_after {
             let whole = |wait: u128| HeaderValue::from(u64::try_from(wait).unwrap_or(u64::MAX));
             headers.insert(RETRY_AFTER_MS, whole(wait.as_nanos().div_ceil(1_000_000).max(1)));
-            // In seconds, for clients that know no finer one.
+            // In seconds, for clients that know no finer header.
             headers.insert(RETRY_AFTER, whole(wait.as_nanos().div_ceil(1_000_000_000).max(1)));
         }
         response
@@ -177,13 +177,13 @@ impl AdminError {
         Self { detail: ErrorDetail::Methods(allow), ..error }
     }
 
-    /// The same with a list of what there is instead.
+    /// Adds a list of valid alternatives.
     pub(super) fn with_help(mut self, help: impl IntoIterator<Item = String>) -> Self {
         self.detail = ErrorDetail::Names(help.into_iter().collect());
         self
     }
 
-    /// The same with how long to wait before the next try.
+    /// Adds the time to wait before a retry.
     pub(super) fn with_retry_after(self, retry_after: Option<Duration>) -> Self {
         match retry_after {
             Some(wait) => Self { detail: ErrorDetail::RetryAfter(wait), ..self },
@@ -191,7 +191,7 @@ impl AdminError {
         }
     }
 
-    /// The same with a place in the query.
+    /// Adds the position of the mistake in the query.
     pub(super) fn with_query_error(self, query_error: Option<Box<QueryErrorInfo>>) -> Self {
         match query_error {
             Some(query_error) => Self { detail: ErrorDetail::QueryError(query_error), ..self },

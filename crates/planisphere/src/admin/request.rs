@@ -1,4 +1,4 @@
-//! A request with its body, which is small or refused.
+//! A request with its body, which is limited in size.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 
 use super::reply::AdminError;
 
-/// A request that was let in.
+/// A request that passed the access check.
 #[derive(Debug)]
 pub(super) struct Request {
     pub(super) method: Method,
@@ -21,7 +21,7 @@ pub(super) struct Request {
 }
 
 impl Request {
-    /// Takes in the body.
+    /// Reads the body.
     pub(super) async fn read<B>(
         head: Parts,
         body: B,
@@ -49,17 +49,17 @@ impl Request {
         self.head.uri.path()
     }
 
-    /// The body as it came.
+    /// The raw body.
     pub(super) fn body(&self) -> &[u8] {
         &self.body
     }
 
-    /// The body as JSON; none at all counts as an empty object.
+    /// The body as JSON; an empty body counts as an empty object.
     pub(super) fn json<T: DeserializeOwned>(&self) -> Result<T, AdminError> {
         let text = match self.body.trim_ascii() {
             b"" => b"{}",
             text if text.starts_with(b"{") => text,
-            // A list of fields without their names would be understood as well.
+            // An array of the fields without their names would be accepted too.
             _ => return Err(AdminError::bad_request("The body is a JSON object.")),
         };
         serde_json::from_slice(text).map_err(|error| {
@@ -67,7 +67,7 @@ impl Request {
         })
     }
 
-    /// The number that the query part gives `name`, if it does.
+    /// The number of the query parameter `name`, if present.
     pub(super) fn number(&self, name: &str, max: usize) -> Result<Option<usize>, AdminError> {
         let Some(text) = self.parameter(name) else { return Ok(None) };
         let number = text.parse().ok().filter(|number| *number <= max);

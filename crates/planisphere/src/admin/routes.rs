@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 
 use super::reply::{AdminError, Reply};
 
-/// What paths begin with on the NoSQL port, and may begin with on the admin port.
+/// The prefix of paths on the NoSQL port, optional on the admin port.
 pub(super) const PREFIX: &str = "/_admin";
 
-/// Where metrics are looked for, on both ports.
+/// The path of the metrics, on both ports.
 pub(super) const METRICS: &str = "/metrics";
 
 /// Most bytes of a body.
@@ -36,7 +36,7 @@ pub(super) enum ProvisionedName {
     Container(ContainerName),
 }
 
-/// What can be done to a job.
+/// The steps of a job that a request can ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum JobStep {
     Advance,
@@ -45,14 +45,14 @@ pub(super) enum JobStep {
     Resume,
 }
 
-/// What can be done to an operation of the management API.
+/// The steps of an operation of the management API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OperationStep {
     Advance,
     Cancel,
 }
 
-/// What a path names.
+/// The route of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Route {
     Index,
@@ -84,7 +84,7 @@ pub(super) enum Route {
     OperationStep(JobId, OperationStep),
 }
 
-/// Methods, path and meaning of everything there is.
+/// Methods, path and description of every route.
 const LIST: &[(&str, &str, &str)] = &[
     ("GET", "/metrics", "what Prometheus collects"),
     (
@@ -187,7 +187,7 @@ const LIST: &[(&str, &str, &str)] = &[
     ("POST", "/_admin/operations/{id}/cancel", "management API: calls it off"),
 ];
 
-/// What there is besides on servers that were started with `--fault-injection on`.
+/// The additional routes of servers that were started with `--fault-injection on`.
 const FAULTS_LIST: &[(&str, &str, &str)] = &[
     ("GET", "/_admin/v1/faults", "faults in force"),
     (
@@ -215,7 +215,7 @@ pub(super) fn index(has_faults: bool) -> Reply {
     )
 }
 
-/// What `path` names; an unknown one is refused with a list of those there are.
+/// The route of `path`; an unknown one is refused with a list of all routes.
 pub(super) fn find(path: &str, has_faults: bool) -> Result<Route, AdminError> {
     let unknown = || {
         let help = listed(has_faults).map(|(method, path, _)| format!("{method} {path}"));
@@ -294,8 +294,8 @@ fn of_container(name: ContainerName, rest: &[&str]) -> Option<Result<Route, Admi
 }
 
 impl Route {
-    /// Whether it may take a while before anything is changed: a split looks for its place first,
-    /// and what follows the engine does by itself.
+    /// Whether it may take a while before it changes anything: a split searches for its split point
+    /// first, and the engine does the rest by itself.
     pub(super) fn looks_before_it_acts(&self) -> bool {
         matches!(self, Route::Split(..) | Route::SplitOperation(..)) || self.is_query()
     }
@@ -309,12 +309,12 @@ impl Route {
         if self.is_query() { QUERY_BODY_BYTES_MAX } else { BODY_BYTES_MAX }
     }
 
-    /// Whether it can be asked for that way.
+    /// Whether it accepts a method.
     pub(super) fn takes(&self, method: &Method) -> bool {
         self.methods().split(", ").any(|taken| taken == method.as_str())
     }
 
-    /// The methods it takes, as an `Allow` header says it.
+    /// The accepted methods, in the form of an `Allow` header.
     pub(super) fn methods(&self) -> &'static str {
         match self {
             Route::Index
@@ -346,12 +346,12 @@ impl Route {
     }
 }
 
-/// Where a database is found.
+/// The path of a database.
 pub(super) fn database_path(id: &str) -> String {
     format!("{PREFIX}/v1/databases/{}", encoded(id))
 }
 
-/// Where a container is found.
+/// The path of a container.
 pub(super) fn container_path(name: &ContainerName) -> String {
     let ContainerName { database, container } = name;
     format!("{PREFIX}/v1/containers/{}/{}", encoded(database), encoded(container))
@@ -362,7 +362,7 @@ fn encoded(name: &str) -> impl std::fmt::Display {
     utf8_percent_encode(name, NON_ALPHANUMERIC)
 }
 
-/// The decoded segments, without the prefix; `None` when there are too many or one is not text.
+/// The decoded segments, without the prefix; `None` if there are too many or one is not UTF-8.
 fn segments(path: &str) -> Option<Vec<String>> {
     let path = match path.strip_prefix(PREFIX) {
         Some(rest) if rest.is_empty() || rest.starts_with('/') => rest,
@@ -377,7 +377,7 @@ fn segments(path: &str) -> Option<Vec<String>> {
     parts.iter().map(decode).collect()
 }
 
-/// Reads a partition's number.
+/// Parses a partition's number.
 pub(super) fn range_id(text: &str) -> Result<RangeId, AdminError> {
     let number = text.parse().map(RangeId);
     number.map_err(|_| AdminError::bad_request("The id of a partition is a number such as 0."))
@@ -423,7 +423,7 @@ mod tests {
         assert_eq!(find(path).unwrap(), Route::Partitions(name("my shop", "a/b")));
         let path = "/_admin/v1/containers/d/c/partitions/7/split";
         assert_eq!(find(path).unwrap(), Route::Split(name("d", "c"), RangeId(7)));
-        // A partition's number is never the word.
+        // `merge` is not taken for a partition's number.
         let path = "/_admin/v1/containers/d/c/partitions/merge";
         assert_eq!(find(path).unwrap(), Route::Merge(name("d", "c")));
     }

@@ -166,7 +166,7 @@ async fn keys_of_all_partitions_are_looked_at_however_many_the_first_has() {
         });
         counts.collect()
     };
-    // As many as there are keys are enough wherever they lie.
+    // Reading as many counters as there are keys is enough, wherever the keys are.
     counted_max(&mut fixture, 20);
     for (items, counted, complete) in counts(&fixture.get(PARTITIONS).await) {
         assert!(items > 0 && counted == items && complete);
@@ -178,19 +178,19 @@ async fn keys_of_all_partitions_are_looked_at_however_many_the_first_has() {
         assert!(counted >= items.min(2), "{counted} of {items}");
         assert_eq!(complete, counted == items);
     }
-    // What was not looked at is said.
+    // The reply reports that not all counters were read.
     counted_max(&mut fixture, 0);
     for (_, counted, complete) in counts(&fixture.get(PARTITIONS).await) {
         assert!(counted == 0 && !complete);
     }
 }
 
-/// Lets a request begin; whether it has no answer yet.
+/// Polls a request once; true if it has no answer yet.
 async fn waits<F: Future + Unpin>(asking: &mut F) -> bool {
     std::future::poll_fn(|cx| Poll::Ready(Pin::new(&mut *asking).poll(cx).is_pending())).await
 }
 
-/// Lets other tasks go on until `is_so`; gives up after many turns.
+/// Lets other tasks run until `is_so`; gives up after many rounds.
 async fn becomes(is_so: impl Fn() -> bool) -> bool {
     for _ in 0..1000 {
         if is_so() {
@@ -205,7 +205,7 @@ async fn becomes(is_so: impl Fn() -> bool) -> bool {
 async fn what_only_looks_ends_with_its_caller() {
     let fixture = fixture(1).await;
     let at_rest = Arc::strong_count(&fixture.admin);
-    // Nobody gets a turn at scanning, so whoever needs one waits.
+    // The test holds the permit, so every request that needs a scan waits.
     let _turn = fixture.admin.key_scans.acquire().await.unwrap();
     let split = format!("{PARTITIONS}/0/split");
     let operation = "/databases/db/containers/c/partitions/0/split";
@@ -217,7 +217,7 @@ async fn what_only_looks_ends_with_its_caller() {
         assert!(becomes(|| Arc::strong_count(&fixture.admin) == at_rest).await, "{method} {path}");
     }
     assert_eq!(fixture.get("/_admin/v1/jobs").await["jobs"], json!([]));
-    // A place that is known needs no search.
+    // A given split point needs no search.
     let (status, _) = fixture.ask("POST", &split, r#"{"at":"midpoint"}"#).await;
     assert_eq!(status, 202);
 }
@@ -256,7 +256,7 @@ async fn a_partition_is_split_and_merged_again() {
     assert_eq!(shown["partitions"][0]["parents"], json!(["0", "1", "2"]));
     let jobs = fixture.get("/_admin/v1/jobs").await;
     assert_eq!(jobs["jobs"].as_array().unwrap().len(), 2);
-    // Jobs that are over are not the container's any more.
+    // Finished jobs are no longer listed with the container.
     assert_eq!(shown["jobs"], json!([]));
 }
 
@@ -287,7 +287,7 @@ async fn a_job_is_paused_resumed_and_cancelled() {
     let path = |step: &str| format!("/_admin/v1/jobs/{}/{step}", job["id"]);
     assert_eq!(fixture.ask("POST", &path("pause"), "").await.1["paused"], true);
     assert_eq!(fixture.ask("POST", &path("resume"), "").await.1["paused"], false);
-    // One partition, one job.
+    // A partition has at most one job.
     let (status, again) = fixture.ask("POST", &format!("{PARTITIONS}/0/split"), "").await;
     assert_eq!(status, 409, "{again}");
     let (status, over) = fixture.ask("POST", &path("cancel"), "").await;
@@ -373,7 +373,7 @@ async fn the_management_api_says_what_there_is_and_what_was_counted() {
         .header("x-ms-consistency-level", "Eventual")
         .body(Full::new(Bytes::new()))
         .unwrap();
-    // Refused for its lack of a signature, before anything else is looked at.
+    // Refused for its missing signature before any other check.
     fixture.admin.service.serve(request, front::Scheme::Http).await;
     let after = fixture.get("/health").await;
     assert_eq!(after["defaultConsistencyRequests"], json!(1));
@@ -389,7 +389,7 @@ async fn an_operation_runs_by_itself_or_step_by_step() {
     let operation = format!("/operations/{}", begun["operationId"].as_str().unwrap());
     let advance = format!("{operation}/advance");
     assert_eq!(fixture.ask("POST", &advance, "").await.1["phase"], "Swapping");
-    // The last step is told before it is taken.
+    // The reply shows the last step before it is taken.
     assert_eq!(fixture.ask("POST", &advance, "").await.1["phase"], "Swapping");
     let id = begun["operationId"].as_str().unwrap().parse().unwrap();
     fixture.engine.finish_job(engine::repartition::JobId(id)).await.unwrap();
@@ -483,7 +483,7 @@ async fn throughput_is_shown_and_changed() {
     let list = fixture.get("/_admin/v1/containers").await;
     assert_eq!(list["containers"][1]["throughput"]["ru"], 4000);
 
-    // Twice what two partitions serve takes more of them.
+    // Twice the throughput of two partitions needs more partitions.
     let (_, shown) = fixture.ask("PUT", path, r#"{"manual":20000}"#).await;
     assert_eq!(shown["pending"], true);
 }
@@ -690,7 +690,7 @@ async fn a_query_is_explained_and_run_if_wanted() {
     );
     let charge = explained["outcome"]["requestCharge"].as_f64().unwrap();
     assert!((sum("requestCharge") - charge).abs() < 1e-9);
-    // What it says that it cost is what the partitions have counted.
+    // The reported charge is what the partitions have counted.
     let consumed = |shown: &Value| -> f64 {
         let partitions = shown["partitions"].as_array().unwrap();
         partitions.iter().map(|p| p["ru"]["consumed"].as_f64().unwrap()).sum()

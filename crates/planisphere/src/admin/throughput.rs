@@ -1,4 +1,4 @@
-//! Provisioned throughput, shown and changed.
+//! Provisioned throughput: show and change.
 
 use engine::catalog::{OfferBounds, OfferTarget};
 use engine::{Catalog, Offer};
@@ -74,9 +74,8 @@ impl Admin {
     }
 }
 
-/// What takes the place of `now`, if there is anything; what the request
-/// leaves out stays as it
-/// is.
+/// The new throughput in place of `now`, if the request changes any; members that the request
+/// leaves out stay unchanged.
 pub(super) fn requested_throughput(
     params: &ThroughputRequest,
     now: Option<engine::Throughput>,

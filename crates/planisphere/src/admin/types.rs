@@ -1,4 +1,4 @@
-//! What the admin API says, as the server writes it and the command line reads it.
+//! The JSON of the admin API, which the server writes and the command line reads.
 //!
 //! Names and meanings are a contract: fields are added, not changed. `docs/operations.md` explains
 //! them.
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-/// A container at a glance.
+/// A summary of a container.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ContainerSummary {
@@ -19,7 +19,7 @@ pub(crate) struct ContainerSummary {
     pub(crate) partitions: usize,
     pub(crate) bytes: u64,
     pub(crate) items: u64,
-    /// How many times the fair share of bytes the largest partition holds; 1 is even.
+    /// The size in bytes of the largest partition relative to its fair share; 1 is even.
     pub(crate) skew: f64,
     pub(crate) throughput: Throughput,
 }
@@ -29,19 +29,19 @@ pub(crate) struct ContainerSummary {
 pub(crate) struct ContainerDetails {
     #[serde(flatten)]
     pub(crate) summary: ContainerSummary,
-    /// As the NoSQL API shows it.
+    /// In the form of the NoSQL API.
     pub(crate) definition: Value,
 }
 
-/// A database at a glance.
+/// A summary of a database.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct DatabaseSummary {
     pub(crate) id: String,
     pub(crate) rid: String,
-    /// How many it has.
+    /// The number of its containers.
     pub(crate) containers: usize,
-    /// What its containers share, if they share any.
+    /// The throughput that its containers share, if any.
     pub(crate) throughput: Throughput,
 }
 
@@ -51,7 +51,7 @@ pub(crate) struct Databases {
     pub(crate) databases: Vec<DatabaseSummary>,
 }
 
-/// Asks for a new database.
+/// A request for a new database.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct DatabaseRequest {
@@ -60,7 +60,7 @@ pub(crate) struct DatabaseRequest {
     pub(crate) throughput: Option<ThroughputRequest>,
 }
 
-/// What was deleted: a database, or a container of it.
+/// A deleted database, or a deleted container and its database.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct DeletedResource {
     pub(crate) database: String,
@@ -69,21 +69,21 @@ pub(crate) struct DeletedResource {
     pub(crate) deleted: bool,
 }
 
-/// Asks for an empty server.
+/// A request to empty the server.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ResetRequest {
-    /// Whether data on disk may go.
+    /// Confirms that data on disk may be deleted.
     #[serde(default)]
     pub(crate) yes: bool,
 }
 
-/// What an emptied server no longer has.
+/// What a reset deleted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ResetSummary {
     pub(crate) databases: usize,
     pub(crate) containers: usize,
-    /// Faults that tests asked for.
+    /// Injected faults.
     pub(crate) faults: usize,
 }
 
@@ -99,10 +99,10 @@ pub(crate) struct Keys {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct KeyInfo {
     pub(crate) key_kind: String,
-    /// The first bytes of the SHA-256 of its text; none where there is no such key.
+    /// The first bytes of the SHA-256 of its text; none if there is no such key.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) fingerprint: Option<String>,
-    /// Whether everybody knows it.
+    /// Whether it is a well-known key.
     pub(crate) well_known: bool,
 }
 
@@ -113,25 +113,25 @@ pub(crate) struct KeyRequest {
     pub(crate) key_kind: String,
 }
 
-/// A new key, told once.
+/// A new key, shown only once.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct NewKey {
     pub(crate) key_kind: String,
     pub(crate) key: String,
-    /// Whether it is kept for the next start.
+    /// Whether it survives a restart.
     pub(crate) kept: bool,
 }
 
-/// What a container or database was promised.
+/// The throughput of a container or database.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Throughput {
     pub(crate) mode: ThroughputMode,
-    /// Request units per second: what is provisioned, or the most that autoscale goes to.
+    /// Request units per second: the provisioned number, or the maximum of autoscale.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) ru: Option<u32>,
-    /// What autoscale has scaled to.
+    /// The current throughput of autoscale.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) current_ru: Option<u32>,
     /// Whether partitions are still being split for it.
@@ -145,7 +145,7 @@ pub(crate) struct Throughput {
 pub(crate) enum ThroughputMode {
     Manual,
     Autoscale,
-    /// From the database.
+    /// The throughput of the database.
     Shared,
     /// None was provisioned.
     None,
@@ -160,7 +160,7 @@ pub(crate) struct ThroughputDetails {
     pub(crate) container: Option<String>,
     #[serde(flatten)]
     pub(crate) throughput: Throughput,
-    /// What it can be set to.
+    /// The lowest value it can be set to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) minimum_ru: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -169,7 +169,7 @@ pub(crate) struct ThroughputDetails {
     pub(crate) step_ru: Option<u32>,
 }
 
-/// Asks for other throughput: one of the two.
+/// A request for other throughput: one of the two.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct ThroughputRequest {
@@ -179,7 +179,7 @@ pub(crate) struct ThroughputRequest {
     pub(crate) autoscale_max: Option<u32>,
 }
 
-/// Where a partition's limits lie.
+/// Limits of a partition.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Limits {
@@ -196,7 +196,7 @@ pub(crate) struct ContainerPartitions {
     pub(crate) limits: Limits,
     /// In the order of their ranges.
     pub(crate) partitions: Vec<Partition>,
-    /// Splits and merges of the container that are under way.
+    /// Running splits and merges of the container.
     pub(crate) jobs: Vec<Job>,
 }
 
@@ -207,33 +207,33 @@ pub(crate) struct Partition {
     pub(crate) id: String,
     pub(crate) epk_min: String,
     pub(crate) epk_max: String,
-    /// All ranges it came from, oldest first.
+    /// All ranges that it was split or merged from, oldest first.
     pub(crate) parents: Vec<String>,
     /// `online`, `splitting`, `merging` or `swapping`.
     pub(crate) status: String,
     pub(crate) bytes: u64,
     pub(crate) items: u64,
     pub(crate) lsn: u64,
-    /// Part of the container's bytes that it holds, 0 to 1.
+    /// Its fraction of the container's bytes, 0 to 1.
     pub(crate) share: f64,
-    /// How many times its fair share that is.
+    /// Its size relative to the fair share.
     pub(crate) skew: f64,
     pub(crate) ru: RuUse,
-    /// Logical partitions that hold most; left out when not asked for.
+    /// The largest logical partitions; left out if not requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) largest_keys: Option<LargestKeys>,
-    /// Logical partitions that used most throughput lately, busiest first.
+    /// The logical partitions that used most throughput lately, busiest first.
     pub(crate) busiest_keys: Vec<KeyUse>,
-    /// The split or merge it is part of.
+    /// The split or merge that it takes part in.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) job: Option<u32>,
 }
 
-/// Request units that a partition may use and did use.
+/// The allowed and used request units of a partition.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct RuUse {
-    /// Per second; absent when nothing limits it.
+    /// Per second; absent if there is no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) limit: Option<f64>,
     pub(crate) last_second: f64,
@@ -246,19 +246,19 @@ pub(crate) struct RuUse {
     pub(crate) throttled: u64,
 }
 
-/// The logical partitions that hold most.
+/// The largest logical partitions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct LargestKeys {
     /// Largest first.
     pub(crate) keys: Vec<KeyBytes>,
-    /// Logical partitions that were looked at.
+    /// Logical partitions whose counters were read.
     pub(crate) counted: u64,
     /// Whether those were all.
     pub(crate) complete: bool,
 }
 
-/// A logical partition and what it holds.
+/// A logical partition and its size.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct KeyBytes {
@@ -266,19 +266,19 @@ pub(crate) struct KeyBytes {
     pub(crate) key: Vec<Value>,
     pub(crate) bytes: u64,
     pub(crate) items: u64,
-    /// Part of the partition's bytes, 0 to 1.
+    /// Its fraction of the partition's bytes, 0 to 1.
     pub(crate) share: f64,
 }
 
-/// A logical partition and what it used.
+/// A logical partition and its use of throughput.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct KeyUse {
     /// The key's values; `{}` stands for a missing one.
     pub(crate) key: Vec<Value>,
-    /// About what it used lately.
+    /// Its estimated recent use.
     pub(crate) ru: f64,
-    /// By how much that may be too large.
+    /// The most by which that estimate may be too large.
     pub(crate) overestimate: f64,
 }
 
@@ -288,38 +288,38 @@ pub(crate) struct KeyUse {
 pub(crate) struct Job {
     pub(crate) id: u32,
     pub(crate) kind: JobKind,
-    /// Absent when the container is gone.
+    /// Absent if the container was deleted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) database: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) container: Option<String>,
     /// `asked`, `storage`, `throughput` or `surplus`.
     pub(crate) reason: String,
-    /// Whether somebody drives it by hand.
+    /// Whether its steps are taken by requests instead of by the server.
     pub(crate) manual: bool,
     pub(crate) phase: JobPhase,
     /// Why it failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) error: Option<String>,
     pub(crate) paused: bool,
-    /// Partitions it replaces.
+    /// The partitions that it replaces.
     pub(crate) sources: Vec<String>,
-    /// Partitions it makes.
+    /// The partitions that it makes.
     pub(crate) children: Vec<String>,
     pub(crate) rows_copied: u64,
     pub(crate) bytes_copied: u64,
-    /// About how much of the copying is done, 0 to 1.
+    /// About which fraction of the copy is done, 0 to 1.
     pub(crate) progress: f64,
     /// Seconds since the Unix epoch.
     pub(crate) started: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) took_ms: Option<f64>,
-    /// How long writers waited for the change-over.
+    /// How long writers waited during the cut-over.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) held_ms: Option<f64>,
 }
 
-/// What a job does.
+/// The kind of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum JobKind {
@@ -327,7 +327,7 @@ pub(crate) enum JobKind {
     Merge,
 }
 
-/// How far a job is.
+/// The phase of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum JobPhase {
@@ -352,7 +352,7 @@ pub(crate) struct Jobs {
     pub(crate) jobs: Vec<Job>,
 }
 
-/// Asks for a split.
+/// A request for a split.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct SplitRequest {
@@ -363,7 +363,7 @@ pub(crate) struct SplitRequest {
     pub(crate) manual: bool,
 }
 
-/// Asks for a merge.
+/// A request for a merge.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct MergeRequest {
@@ -380,7 +380,7 @@ pub(crate) enum PartitionNumber {
     Text(String),
 }
 
-/// Asks for a fault: either an answer or a delay, and how often or how long.
+/// A request for a fault: either an answer or a delay, with a count or a duration.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub(crate) struct FaultRequest {
@@ -399,15 +399,15 @@ pub(crate) struct FaultRequest {
     pub(crate) container: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) partition: Option<PartitionNumber>,
-    /// Ends after so many times.
+    /// Ends after this many times.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) count: Option<u32>,
-    /// Ends after so many seconds.
+    /// Ends after this many seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) seconds: Option<u64>,
 }
 
-/// What a request is answered with on purpose.
+/// The injected answer to a request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct FaultAnswer {
@@ -418,12 +418,12 @@ pub(crate) struct FaultAnswer {
     pub(crate) retry_after_ms: Option<u64>,
 }
 
-/// A fault in force; its counts are what is left.
+/// A fault in force; its counts are the remaining ones.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct FaultInfo {
     pub(crate) id: u32,
-    /// How often it has happened.
+    /// How often it has been applied.
     pub(crate) fired: u64,
     #[serde(flatten)]
     pub(crate) params: FaultRequest,
@@ -435,19 +435,19 @@ pub(crate) struct Faults {
     pub(crate) faults: Vec<FaultInfo>,
 }
 
-/// What is wanted of a query, beside `query`, `parameters` and `partitionKey`.
+/// Options of a query, beside `query`, `parameters` and `partitionKey`.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct QueryOptions {
     /// Most rows of the page.
     pub(crate) max_items: Option<usize>,
-    /// Of the page before.
+    /// The continuation of the previous page.
     pub(crate) continuation: Option<String>,
-    /// Partitions that are asked at the same time.
+    /// Partitions that are queried in parallel.
     pub(crate) parallelism: Option<usize>,
-    /// Rows that wait to be put together.
+    /// Most buffered rows that wait to be merged.
     pub(crate) buffered: Option<usize>,
-    /// Whether a query that is explained is run too.
+    /// Whether an explained query is also run.
     pub(crate) analyze: bool,
 }
 
@@ -456,7 +456,7 @@ pub(crate) struct QueryOptions {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct QueryPage {
     pub(crate) rows: Vec<Box<RawValue>>,
-    /// For the next page; absent when there is no more.
+    /// For the next page; absent after the last one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) continuation: Option<String>,
     pub(crate) request_charge: f64,
@@ -466,27 +466,27 @@ pub(crate) struct QueryPage {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ExplainedQuery {
-    /// The filter, with parameters in their place.
+    /// The filter, with parameters replaced by their values.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) filter: Option<String>,
     /// Its conditions.
     pub(crate) conditions: Vec<ExplainedCondition>,
-    /// The items that it can keep, as far as indexes know.
+    /// The items that the filter can match, as far as indexes can tell.
     pub(crate) index: String,
-    /// How rows of partitions are put together.
+    /// How rows of partitions are merged.
     pub(crate) merging: String,
-    /// The text that SDKs send to each partition, if it is not the query itself.
+    /// The text that SDKs send to each partition, if it differs from the query.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) rewritten: Option<String>,
-    /// What SDKs are told to do.
+    /// The query plan that SDKs receive.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) client_plan: Option<Value>,
-    /// Why they are told nothing.
+    /// Why they receive none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) client_plan_error: Option<String>,
-    /// The partitions that are asked, in the order of the hash line.
+    /// The partitions that are queried, in the order of the hash line.
     pub(crate) partitions: Vec<ExplainedPartition>,
-    /// What came of it, if it was run.
+    /// The result statistics, if the query was run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) outcome: Option<QueryOutcome>,
 }
@@ -496,36 +496,36 @@ pub(crate) struct ExplainedQuery {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ExplainedCondition {
     pub(crate) text: String,
-    /// What indexes know of it.
+    /// Which items indexes select for it.
     pub(crate) index: String,
-    /// Whether they name exactly the items it is true of.
+    /// Whether the index selects exactly the items that satisfy it.
     pub(crate) exact: bool,
     /// Paths without an index that would help.
     pub(crate) unindexed: Vec<String>,
 }
 
-/// What a partition does for a query.
+/// How one partition runs a query.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ExplainedPartition {
     pub(crate) ids: Vec<String>,
     pub(crate) epk_min: String,
     pub(crate) epk_max: String,
-    /// The one logical partition that is asked, if it is one.
+    /// The logical partition that is read, if the query reads only one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) partition_key: Option<Value>,
     /// How items are found.
     pub(crate) way: String,
-    /// Whether an index names them.
+    /// Whether an index selects them.
     pub(crate) indexed: bool,
-    /// Index entries looked at.
+    /// Index entries that were read.
     pub(crate) index_entries: u64,
-    /// What it did, if the query was run.
+    /// Its work, if the query was run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) work: Option<PartitionWork>,
 }
 
-/// What a partition did for a query.
+/// The work of one partition.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct PartitionWork {
@@ -533,18 +533,18 @@ pub(crate) struct PartitionWork {
     pub(crate) items_looked_at: u64,
     pub(crate) items_read: u64,
     pub(crate) bytes_read: u64,
-    /// Rows or groups it handed in.
+    /// Rows or groups it returned.
     pub(crate) rows: u64,
     pub(crate) request_charge: f64,
 }
 
-/// What a query returned.
+/// The result statistics of a query.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct QueryOutcome {
     pub(crate) rows: u64,
     pub(crate) pages: u64,
-    /// Whether those are all.
+    /// Whether these are all rows.
     pub(crate) complete: bool,
     pub(crate) request_charge: f64,
 }
@@ -561,14 +561,14 @@ pub(crate) struct QueryErrorInfo {
     pub(crate) end: usize,
 }
 
-/// What an error looks like.
+/// The body of an error.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub(crate) struct Problem {
     pub(crate) message: String,
-    /// What is wrong with a query.
+    /// The mistake in a query.
     #[serde(default)]
     pub(crate) query: Option<QueryErrorInfo>,
-    /// What there is instead.
+    /// Valid alternatives.
     #[serde(default)]
     pub(crate) help: Vec<String>,
 }

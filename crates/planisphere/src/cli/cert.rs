@@ -1,4 +1,4 @@
-//! `planisphere cert`: hand out the certificate to trust, and say how.
+//! `planisphere cert`: export the certificate to trust, with instructions.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use super::load_settings;
 use crate::config::Settings;
 use crate::tls::{Authority, authority_file, directory_in};
 
-/// Where a server hands out its certificate, without a key.
+/// Path at which a server returns its certificate, without a key.
 const PATH: &str = "/_explorer/emulator.pem";
 const REPLY_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -80,8 +80,8 @@ pub(super) fn run(matches: &ArgMatches) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The data directory that was named, unless a server was. Its certificate is that of the server
-/// that has it open or will have.
+/// The given data directory, unless a server was given. Its certificate is that of the server that
+/// has it open or will open it.
 fn chosen_dir<'s>(matches: &ArgMatches, settings: &'s Settings) -> Option<&'s Path> {
     if matches.contains_id("endpoint") {
         return None;
@@ -111,7 +111,7 @@ fn of_directory(data: &Path) -> anyhow::Result<String> {
     Ok(authority.pem().to_owned())
 }
 
-/// The certificate of the server that runs; if none does, that of the default directory.
+/// The certificate of the running server; if none runs, that of the default directory.
 fn of_server(matches: &ArgMatches, settings: &Settings) -> anyhow::Result<String> {
     let error = match ask(matches) {
         Ok(pem) => return Ok(pem),

@@ -1,4 +1,4 @@
-//! Talking to a running server's admin API.
+//! The client for a running server's admin API.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -29,54 +29,54 @@ use crate::admin::types::{Problem, QueryErrorInfo};
 use crate::config::{KEYS, Settings};
 use crate::{account_keys, data_dir, tls};
 
-/// A server that takes longer than this to answer is taken for dead.
+/// A server that takes longer than this to answer counts as dead.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(60);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// A request waits no longer than this in all for a server that has too much to do.
+/// The total time that a request waits for a server that throttles it.
 const THROTTLED_MAX: Duration = Duration::from_secs(600);
-/// People are told when it takes longer than this.
+/// After this time of throttling the user is notified.
 const THROTTLED_NOTICE_AFTER: Duration = Duration::from_secs(3);
-/// How long a throttled request waits if the server doesn't say, and at least.
+/// The least wait of a throttled request, also used if the server gives none.
 const RETRY_WAIT: Duration = Duration::from_secs(1);
 const RETRY_WAIT_MIN: Duration = Duration::from_millis(1);
-/// Failures in a row that a command which asks again and again puts up with.
+/// Consecutive failures that a polling command tolerates.
 const FAILURES_MAX: u32 = 5;
-/// No reply is longer.
+/// Largest accepted reply.
 const REPLY_BYTES_MAX: usize = 256 << 20;
 
-/// A server to ask.
+/// The server that a command talks to.
 pub(super) struct Client {
     endpoint: Uri,
     key: Option<String>,
     trusted: Option<PathBuf>,
-    /// To be used again, unless a request on it is under way or went wrong.
+    /// The connection to reuse, unless a request is using it or failed on it.
     connection: Mutex<Option<Connection>>,
 }
 
 /// Sends requests on an open connection.
 type Connection = SendRequest<Full<Bytes>>;
 
-/// An answer as it came.
+/// A raw response.
 struct Answer {
     status: StatusCode,
-    /// How long a throttled request is to wait, if the server says that.
+    /// How long a throttled request must wait, if the server says so.
     retry_after: Option<Duration>,
     body: Bytes,
 }
 
-/// A server that says no, which it would say again.
+/// A request that the server refuses, so that a retry would be refused too.
 #[derive(Debug)]
 struct RejectedRequest {
     status: StatusCode,
     text: String,
 }
 
-/// Whether an error is the server's word that something is not there.
+/// Whether an error means that the server says that a resource does not exist.
 pub(super) fn is_missing(error: &anyhow::Error) -> bool {
     is_refused(error, StatusCode::NOT_FOUND)
 }
 
-/// Whether an error is the server's word that something is there already.
+/// Whether an error means that the server says that a resource exists already.
 pub(super) fn is_taken(error: &anyhow::Error) -> bool {
     is_refused(error, StatusCode::CONFLICT)
 }
@@ -93,7 +93,7 @@ impl std::fmt::Display for RejectedRequest {
 
 impl std::error::Error for RejectedRequest {}
 
-/// A query with a mistake, and where that is.
+/// A query with a mistake, and its position.
 #[derive(Debug)]
 pub(super) struct InvalidQuery {
     pub(super) message: String,
@@ -108,14 +108,14 @@ impl std::fmt::Display for InvalidQuery {
 
 impl std::error::Error for InvalidQuery {}
 
-/// Failures in a row that are taken for a passing trouble.
+/// Counts consecutive failures that count as temporary.
 #[derive(Debug, Default)]
 pub(super) struct Retries {
     failures: u32,
 }
 
 impl Retries {
-    /// The failure in a line, to be shown before the next try; an error when there is to be none.
+    /// The failure as a line to show before the next try; an error if there are too many.
     pub(super) fn failed(&mut self, error: anyhow::Error) -> anyhow::Result<String> {
         self.failures += 1;
         if error.is::<RejectedRequest>() || self.failures > FAILURES_MAX {
@@ -127,7 +127,7 @@ impl Retries {
     }
 }
 
-/// Arguments that say which server is meant.
+/// Arguments that select the server.
 pub(super) fn args() -> Vec<Arg> {
     const HEADING: &str = "Which server";
     let endpoint = Arg::new("endpoint")
@@ -153,7 +153,7 @@ pub(super) fn args() -> Vec<Arg> {
 }
 
 impl Client {
-    /// The server that the arguments mean.
+    /// The server that the arguments select.
     pub(super) fn of(matches: &ArgMatches) -> anyhow::Result<Self> {
         let settings = load_settings(matches)?;
         let given = matches.get_one::<String>("endpoint").cloned();
@@ -161,7 +161,7 @@ impl Client {
         let is_noted = given.is_none() && noted.is_some();
         let endpoint = match given.or(noted) {
             Some(endpoint) => endpoint,
-            // Another server must not be taken for the one of that directory.
+            // The default server must not be taken for that of the given directory.
             None if matches.value_source("data") == Some(ValueSource::CommandLine) => bail!(
                 "no server with an admin port has {} open.\n\
                  Start it with `planisphere serve --data DIR`, or say where it is with \
@@ -209,7 +209,7 @@ impl Client {
         self.ask(Method::DELETE, path, Bytes::new()).await
     }
 
-    /// What a probe answers, whatever its status, within `timeout`.
+    /// The response to a probe, whatever its status, within `timeout`.
     pub(super) async fn probe(
         &self,
         path: &str,
@@ -226,12 +226,12 @@ impl Client {
         &self.endpoint
     }
 
-    /// Whether the server is on this machine, as far as its address tells.
+    /// Whether the server is on this machine, judging by its address.
     pub(super) fn is_here(&self) -> bool {
         address_of(&self.endpoint).is_ok_and(|(host, _)| is_loopback(&host))
     }
 
-    /// Asks until the server no longer says that it has too much to do.
+    /// Sends a request until the server no longer throttles it.
     async fn ask<T: DeserializeOwned>(
         &self,
         method: Method,
@@ -293,7 +293,8 @@ impl Client {
             request = request.header(CONTENT_TYPE, "application/json");
         }
         if let Some(key) = &self.key {
-            // Signed: whoever listens there may not be the server, and must not learn the key.
+            // Signed, because the process that listens there may not be the server, and must not
+            // learn the key.
             let signed = api_nosql::sign(key, method, &path.parse()?, SystemTime::now());
             let (date, signature) = signed.context("the key is not base64")?;
             request = request.header("x-ms-date", date).header(AUTHORIZATION, signature);
@@ -301,7 +302,7 @@ impl Client {
         Ok(request.body(Full::new(body))?)
     }
 
-    /// The connection of the last request, unless the server has closed it meanwhile.
+    /// The connection of the last request, unless the server closed it in the meantime.
     async fn idle_connection(&self) -> Option<Connection> {
         let mut kept = self.connection.lock().unwrap_or_else(PoisonError::into_inner).take()?;
         kept.ready().await.is_ok().then_some(kept)
@@ -374,7 +375,7 @@ impl Client {
     }
 }
 
-/// How long a throttled request is to wait, by the finer header if there is one.
+/// How long a throttled request must wait, by the finer header if present.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let number = |name: HeaderName| headers.get(name)?.to_str().ok()?.parse::<u64>().ok();
     let finer = number(RETRY_AFTER_MS).map(Duration::from_millis);
@@ -386,7 +387,7 @@ where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let (sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
-    // However it ends, requests on it tell.
+    // Errors of the connection show up in its requests.
     tokio::spawn(connection);
     Ok(sender)
 }
@@ -420,8 +421,8 @@ fn is_loopback(host: &str) -> bool {
     host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
 
-/// The key to show: the configured one, that of the data directory to its own server or on this
-/// machine, or on this machine the one that everybody knows.
+/// The key to send: the configured one; for the data directory's own server or on this machine, the
+/// one of the data directory; on this machine, else the well-known one.
 fn key_for(endpoint: &Uri, is_noted: bool, settings: &Settings) -> anyhow::Result<Option<String>> {
     let configured = account_keys::configured_primary(settings)?;
     let (host, _) = address_of(endpoint)?;
@@ -492,7 +493,7 @@ mod tests {
         std::fs::write(dir.path().join("account.key"), mine).unwrap();
         assert_eq!(key("localhost:1", &settings).as_deref(), Some(mine));
         assert_eq!(key("db.example:1", &settings), None);
-        // The directory says that its server is there, and has its key.
+        // The note of the directory names this server, so its key is used.
         assert_eq!(noted(&settings).as_deref(), Some(mine));
         settings.account.key = crate::config::Secret(mine.to_owned());
         assert_eq!(key("db.example:1", &settings).as_deref(), Some(mine));

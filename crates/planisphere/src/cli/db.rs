@@ -1,4 +1,4 @@
-//! `planisphere db`: make, list and delete databases.
+//! `planisphere db`: create, list and delete databases.
 
 use clap::{Arg, ArgMatches, Command};
 use serde_json::{Value, json};
@@ -51,7 +51,7 @@ pub(super) fn command() -> Command {
         .subcommands([create, list, delete].map(common))
 }
 
-/// Whether something that is there already will do.
+/// The flag that accepts an existing resource.
 pub(super) fn if_not_exists_arg() -> Arg {
     Arg::new("if-not-exists")
         .long("if-not-exists")
@@ -59,7 +59,7 @@ pub(super) fn if_not_exists_arg() -> Arg {
         .help("Be content with one that is there already")
 }
 
-/// Whether something that is not there counts as deleted.
+/// The flag that accepts a missing resource as deleted.
 pub(super) fn if_exists_arg() -> Arg {
     Arg::new("if-exists")
         .long("if-exists")

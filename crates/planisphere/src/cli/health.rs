@@ -19,9 +19,9 @@ Examples:
 
 No key is needed. Other programs ask GET /ready and GET /healthz, on any port of the server.";
 
-/// A server that is asked once has so long to answer.
+/// Time limit of a single probe.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(10);
-/// Between two looks.
+/// Time between two probes.
 const PROBE_INTERVAL: Duration = Duration::from_millis(100);
 
 pub(super) fn command() -> Command {
@@ -37,7 +37,7 @@ pub(super) fn command() -> Command {
         .args(client::args())
 }
 
-/// What a look at a server found.
+/// The result of a probe.
 struct HealthReport {
     is_well: bool,
     /// As JSON.
@@ -59,7 +59,7 @@ pub(super) fn run(matches: &ArgMatches) -> anyhow::Result<()> {
             match report {
                 Ok(report) if report.is_well || is_last => return Ok(report),
                 Err(error) if is_last => return Ok(unreachable(&error)),
-                // Not there, or not ready: it may have been started a moment ago.
+                // Not reachable, or not ready: it may have just started.
                 Ok(_) | Err(_) => tokio::time::sleep(PROBE_INTERVAL).await,
             }
         }
@@ -72,7 +72,8 @@ pub(super) fn run(matches: &ArgMatches) -> anyhow::Result<()> {
     if report.is_well { Ok(()) } else { Err(anyhow!(report.summary)) }
 }
 
-/// One look. Which server is meant is found out anew, since it says so only once it is ready.
+/// One probe. Determines the server anew each time, because a server notes its address only once it
+/// is ready.
 async fn probe(matches: &ArgMatches, timeout: Duration) -> anyhow::Result<HealthReport> {
     let client = Client::of(matches)?;
     let (ready, said) = answer(&client, "/ready", timeout).await?;
@@ -88,7 +89,7 @@ async fn probe(matches: &ArgMatches, timeout: Duration) -> anyhow::Result<Health
     Ok(HealthReport { is_well, json, summary })
 }
 
-/// What a server's state is, with the reason that it gives for one that is not well.
+/// The server's state as text, with the reason that it gives if it is not healthy.
 fn summary(endpoint: &str, is_ready: bool, is_well: bool, reason: Option<&str>) -> String {
     let state = match (is_well, is_ready) {
         (true, _) => return format!("{endpoint} is ready."),
@@ -101,7 +102,7 @@ fn summary(endpoint: &str, is_ready: bool, is_well: bool, reason: Option<&str>) 
     }
 }
 
-/// What a probe answers. Anything but an object of JSON is of another program.
+/// The response to a probe. Anything but a JSON object comes from another program.
 async fn answer(
     client: &Client,
     path: &str,

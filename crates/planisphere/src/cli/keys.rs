@@ -1,4 +1,4 @@
-//! `planisphere keys`: the account's keys, and new ones in their place.
+//! `planisphere keys`: list and regenerate the account's keys.
 
 use clap::{Arg, ArgMatches, Command};
 use front::KeyKind;

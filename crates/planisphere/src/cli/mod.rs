@@ -1,4 +1,4 @@
-//! The command line: what can be asked of the program, and how it explains itself.
+//! The command line: the commands of the program, and its help.
 
 mod cert;
 mod client;
@@ -25,18 +25,18 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
 use crate::config::{EVERYDAY, KEYS, Key, Layers, PREFIX, REPLACED, Settings, explain, load};
 
-/// What helps when words follow the flags of a server.
+/// Advice for a command that stands behind a server's flags.
 const MISPLACED: &str = "\
 Flags stand behind the command, as in `planisphere serve --memory`, and the value of a switch behind
 an equals sign, as in `--memory=true`.";
 
 /// Runs the command line and returns the exit code: 0 for success, 1 for a failure that was
-/// explained on standard error, 2 for arguments that make no sense.
+/// explained on standard error, 2 for invalid arguments.
 pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let matches = match command(HelpLevel::Everyday).try_get_matches_from(arguments) {
         Ok(matches) => matches,
         Err(error) => {
-            // Nothing better can be done when even the message can't be printed.
+            // If even the message can't be printed, nothing more can be done.
             let _ = error.print();
             if error.kind() == ErrorKind::ArgumentConflict
                 && error.to_string().contains("the subcommand")
@@ -76,7 +76,7 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 /// Which flags of settings the help shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum HelpLevel {
-    /// Those that people use every day.
+    /// Those for everyday use.
     Everyday,
     /// All of them.
     All,
@@ -135,7 +135,7 @@ fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<
     runtime.block_on(work)
 }
 
-/// One argument per settings key: those of every day, and the others.
+/// One argument per settings key: everyday ones, and the others.
 fn settings_args(shown: HelpLevel) -> (Vec<Arg>, Vec<Arg>) {
     let is_everyday = |key: &&Key| EVERYDAY.contains(&key.flag);
     let rank = |key: &&Key| EVERYDAY.iter().position(|flag| *flag == key.flag);
@@ -179,7 +179,7 @@ fn settings_arg(key: &'static Key) -> Arg {
         .help(help)
         .help_heading(heading(key.section));
     if key.value_name == "N" {
-        // So that it is refused with the range and not as an unknown flag.
+        // So that the error shows the valid range and not an unknown flag.
         return arg.allow_negative_numbers(true);
     }
     if key.value_name == "true|false" {
@@ -203,7 +203,7 @@ fn heading(section: &str) -> &'static str {
     }
 }
 
-/// The settings that the arguments, the environment and the settings file make together.
+/// The settings from arguments, environment and settings file.
 fn load_settings(matches: &ArgMatches) -> anyhow::Result<Settings> {
     let given = |key: &'static Key| {
         // Not every command has every flag.
@@ -217,7 +217,7 @@ fn load_settings(matches: &ArgMatches) -> anyhow::Result<Settings> {
     })
 }
 
-/// Variables of the environment that begin as those of settings do.
+/// Environment variables that begin with the prefix of settings.
 fn variables() -> BTreeMap<String, String> {
     let variables = std::env::vars_os().filter_map(|(name, value)| {
         let name = name.into_string().ok().filter(|name| name.starts_with(PREFIX))?;

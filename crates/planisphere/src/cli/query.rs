@@ -1,5 +1,5 @@
-//! `planisphere query` and `planisphere explain`: ask a container over all of its partitions, and
-//! see how the answer is found.
+//! `planisphere query` and `planisphere explain`: query a container over all of its partitions, and
+//! show the execution plan.
 
 use std::io::Read;
 
@@ -77,7 +77,7 @@ pub(super) fn explain_command() -> Command {
         .args(client::args())
 }
 
-/// Arguments that say what is asked.
+/// Arguments of a query.
 fn common(command: Command) -> Command {
     command.arg_required_else_help(true).args([
         Arg::new("container")
@@ -150,7 +150,7 @@ fn text_of(request_body: &Value) -> String {
     request_body["query"].as_str().unwrap_or_default().to_owned()
 }
 
-/// What is asked of the server.
+/// The body of the request.
 fn request_body(matches: &ArgMatches) -> anyhow::Result<Value> {
     let mut text = matches.get_one::<String>("text").cloned().unwrap_or_default();
     if text == "-" {

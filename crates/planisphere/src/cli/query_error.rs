@@ -1,16 +1,16 @@
-//! Where a query is wrong: the line with a caret under the place.
+//! Shows the position of a mistake in a query: the line with carets below it.
 
 use super::client::InvalidQuery;
 use super::text;
 
-/// Most characters of a line that are shown.
+/// Most characters of the shown line.
 const WIDTH_MAX: usize = 76;
-/// As many of them stand before the mistake, if the line is longer.
+/// Characters shown before the mistake, if the line is longer.
 const BEFORE: usize = 40;
 const INDENT: &str = "  ";
 const LEFT_OUT: &str = "...";
 
-/// The same error, with the query and its place if it is about one.
+/// The same error, with the query and the position if it is a query error.
 pub(super) fn with_caret(error: anyhow::Error, query: &str) -> anyhow::Error {
     let Some(InvalidQuery { message, query_error }) = error.downcast_ref() else { return error };
     let code = query_error.code.as_ref().map(|code| format!(" ({code})")).unwrap_or_default();
@@ -18,11 +18,11 @@ pub(super) fn with_caret(error: anyhow::Error, query: &str) -> anyhow::Error {
     anyhow::anyhow!("{}{code}\n{caret_lines}", text::shown(message))
 }
 
-/// The line that a place begins in, and a caret for each of its characters below. Places are
+/// The line in which a position begins, and a caret below each of its characters. Positions are
 /// counted in UTF-16 code units.
 fn caret_lines(query: &str, start: usize, end: usize) -> String {
     let (from, to) = (byte_at(query, start), byte_at(query, end.max(start)));
-    // At the end of a text the last line that says something is shown.
+    // For a mistake at the end of a text, the last line that is not blank is shown.
     let from = if from == query.len() { query.trim_end().len() } else { from };
     let line_start = query[..from].rfind('\n').map_or(0, |at| at + 1);
     let line_end = query[from..].find('\n').map_or(query.len(), |at| from + at);
@@ -57,7 +57,7 @@ fn byte_at(query: &str, unit: usize) -> usize {
     query.len()
 }
 
-/// On a terminal a character must stay one column.
+/// On a terminal each character must take one column.
 fn one_column(c: char) -> char {
     if c.is_control() { ' ' } else { c }
 }
@@ -77,7 +77,7 @@ mod tests {
         );
         assert_eq!(caret_lines("a\tb ?", 4, 5), "  a b ?\n      ^");
         assert_eq!(caret_lines("", 0, 0), "  \n  ^");
-        // Places that no query has.
+        // Positions beyond the query.
         assert_eq!(caret_lines("ab", 7, 9), "  ab\n    ^");
         assert_eq!(caret_lines("ab", 1, 0), "  ab\n   ^");
     }
@@ -90,7 +90,7 @@ mod tests {
             caret_lines(query, at + 2, at + 4),
             "line 3:\n  WHERE c.a ==== 1\n              ^^"
         );
-        // A place that goes beyond its line, and the end of the text.
+        // A position that extends beyond its line, and the end of the text.
         assert!(caret_lines(query, at, query.len()).ends_with("\n            ^^^^^^"));
         let end = caret_lines(query, query.len(), query.len());
         assert_eq!(end, "line 4:\n  ORDER BY c.id\n               ^");

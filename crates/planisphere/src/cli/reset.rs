@@ -1,4 +1,4 @@
-//! `planisphere reset`: an empty server for the next test.
+//! `planisphere reset`: empty the server for the next test.
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use serde_json::Value;

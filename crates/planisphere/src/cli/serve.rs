@@ -7,7 +7,7 @@ use super::{HelpLevel, config_arg, load_settings, settings_args};
 use crate::serve::AnnounceAs;
 use crate::{logging, serve};
 
-/// HelpLevel below the help.
+/// Examples below the help.
 pub(super) const EXAMPLES: &str = "\
 Examples:
   planisphere                            serve on 8081, data in ./planisphere-data
@@ -27,7 +27,7 @@ pub(super) fn command(shown: HelpLevel) -> Command {
     Command::new("serve").about("Serve until Ctrl-C").after_help(EXAMPLES).args(args(shown))
 }
 
-/// Flags of every day come first, without a heading.
+/// Everyday flags come first, without a heading.
 pub(super) fn args(shown: HelpLevel) -> Vec<Arg> {
     let ready_json = Arg::new("ready-json")
         .long("ready-json")

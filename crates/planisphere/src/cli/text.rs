@@ -1,21 +1,21 @@
-//! Numbers, bars and colours for people.
+//! Formats numbers, bars and colours for people.
 
 use std::io::{IsTerminal, Write};
 
-/// How output looks on the terminal or file it goes to.
+/// The style of output for the terminal or file that it is written to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct OutputStyle {
     /// Whether colours are shown.
     pub(super) has_colour: bool,
-    /// Whether bars are made of more than ASCII.
+    /// Whether bars may use other characters than ASCII.
     pub(super) has_blocks: bool,
-    /// How wide it is.
+    /// Width in columns.
     pub(super) columns: usize,
 }
 
-/// Columns of output that goes to no terminal.
+/// Width of output that is not a terminal.
 const COLUMNS: usize = 100;
-/// No terminal is taken to be narrower or wider.
+/// Least and greatest assumed width of a terminal.
 const COLUMNS_RANGE: std::ops::RangeInclusive<usize> = 20..=1000;
 
 /// Columns of the terminal that standard output goes to.
@@ -25,7 +25,7 @@ fn columns() -> usize {
     columns.clamp(*COLUMNS_RANGE.start(), *COLUMNS_RANGE.end())
 }
 
-/// What a colour says.
+/// The meaning of a colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tone {
     Good,
@@ -36,7 +36,7 @@ pub(super) enum Tone {
 }
 
 impl OutputStyle {
-    /// For standard output as it is.
+    /// The style for standard output.
     pub(super) fn of_stdout() -> Self {
         let variable = |name: &str| std::env::var(name).ok().filter(|text| !text.is_empty());
         let is_plain =
@@ -65,8 +65,8 @@ impl OutputStyle {
         format!("\x1b[{code}m{text}\x1b[0m")
     }
 
-    /// A bar of `width` columns, filled to `part` of it. With `mark` a line shows where something
-    /// of interest would reach.
+    /// A bar of `width` columns, filled to the fraction `part`. `mark` draws a line at another
+    /// fraction.
     pub(super) fn bar(self, part: f64, mark: Option<f64>, width: usize) -> String {
         let at = |part: f64| (part.clamp(0.0, 1.0) * width as f64 * 8.0).round();
         let eighths = at(part);
@@ -109,7 +109,7 @@ pub(super) fn bytes(bytes: u64) -> String {
     format!("{amount:.digits$} {}", UNITS[unit])
 }
 
-/// A whole number with its thousands apart.
+/// A whole number with separators between thousands.
 pub(super) fn number(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::with_capacity(digits.len() * 4 / 3);
@@ -132,12 +132,12 @@ pub(super) fn units(ru: f64) -> String {
     number(whole)
 }
 
-/// A part as percent.
+/// A fraction in percent.
 pub(super) fn percent(part: f64) -> String {
     format!("{:.0}%", part * 100.0)
 }
 
-/// Milliseconds in the unit that suits them.
+/// Milliseconds in a suitable unit.
 pub(super) fn duration(millis: f64) -> String {
     match millis {
         ms if ms < 10.0 => format!("{ms:.1} ms"),
@@ -147,7 +147,7 @@ pub(super) fn duration(millis: f64) -> String {
     }
 }
 
-/// `text` cut to at most `width` characters, from its end.
+/// `text` cut to at most `width` characters, keeping its beginning.
 pub(super) fn cut(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
         return text.to_owned();
@@ -159,8 +159,8 @@ pub(super) fn cut(text: &str, width: usize) -> String {
 /// Blanks before a column.
 const GAP: usize = 2;
 
-/// A table whose columns are as wide as they must be. Cells may be painted; their width is what is
-/// seen of them.
+/// A table whose columns are as wide as necessary. Cells may have colours; only visible characters
+/// count as width.
 #[derive(Debug)]
 pub(super) struct Table {
     rows: Vec<Vec<(String, usize)>>,
@@ -168,7 +168,7 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// Headings; one that starts with `>` is of a column whose cells end at the same place.
+    /// Headings; one that starts with `>` marks a right-aligned column.
     pub(super) fn new(style: OutputStyle, headings: &[&str]) -> Self {
         let right = headings.iter().map(|heading| heading.starts_with('>')).collect();
         let names = headings.iter().map(|heading| heading.trim_start_matches('>'));
@@ -176,12 +176,12 @@ impl Table {
         Self { rows: vec![names.collect()], right }
     }
 
-    /// One more row.
+    /// Adds a row.
     pub(super) fn row(&mut self, cells: Vec<Cell>) {
         self.rows.push(cells.into_iter().map(|cell| (cell.painted, cell.width)).collect());
     }
 
-    /// Leaves out a column.
+    /// Removes a column.
     pub(super) fn remove(&mut self, column: usize) {
         self.right.remove(column);
         for row in &mut self.rows {
@@ -189,7 +189,7 @@ impl Table {
         }
     }
 
-    /// How wide its widest line can be.
+    /// Width of the widest possible line.
     pub(super) fn width(&self) -> usize {
         self.widths().iter().map(|width| width + GAP).sum()
     }
@@ -244,12 +244,12 @@ impl Cell {
     }
 }
 
-/// Writes to standard output. Whoever stops reading has seen enough.
+/// Writes to standard output. A reader that closes the pipe has seen enough, so that is no error.
 pub(super) fn print(text: &str) -> anyhow::Result<()> {
     print_to_reader(text).map(|_| ())
 }
 
-/// Writes to standard output; returns whether anybody still reads it.
+/// Writes to standard output; returns whether the reader is still there.
 pub(super) fn print_to_reader(text: &str) -> anyhow::Result<bool> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -258,7 +258,8 @@ pub(super) fn print_to_reader(text: &str) -> anyhow::Result<bool> {
     }
 }
 
-/// Names come from whoever created the resource; on a terminal they must stay text.
+/// Escapes a name for the terminal: the client that created a resource chose its name, which must
+/// not control the terminal.
 pub(super) fn shown(name: &str) -> String {
     let escape = |c: char| match c.is_control() {
         true => c.escape_default().to_string(),

@@ -1,4 +1,4 @@
-//! `planisphere throughput`: what a database or container may use.
+//! `planisphere throughput`: the throughput of a database or container.
 
 use clap::{Arg, ArgMatches, Command, value_parser};
 use serde_json::Value;
@@ -59,7 +59,7 @@ pub(super) fn command() -> Command {
         .subcommand(common(set.args([target, kind, amount])))
 }
 
-/// Arguments that give something new its throughput.
+/// Arguments for the throughput of a new resource.
 pub(super) fn new_args(manual: &'static str) -> [Arg; 2] {
     let manual = Arg::new("throughput")
         .long("throughput")
@@ -75,7 +75,7 @@ pub(super) fn new_args(manual: &'static str) -> [Arg; 2] {
     [manual, autoscale]
 }
 
-/// What those arguments ask for, if they were given.
+/// The throughput in those arguments, if given.
 pub(super) fn throughput_of_new(matches: &ArgMatches) -> Option<ThroughputRequest> {
     let number = |name: &str| matches.get_one::<u32>(name).copied();
     let (manual, autoscale_max) = (number("throughput"), number("autoscale"));

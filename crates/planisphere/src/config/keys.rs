@@ -1,4 +1,4 @@
-//! The list of settings keys and how each is spelled as a flag and in the environment.
+//! The list of settings keys and their forms as flags and environment variables.
 
 use super::DEFAULT_TOML;
 
@@ -7,11 +7,11 @@ use super::DEFAULT_TOML;
 pub(crate) struct Key {
     /// The table of the settings file.
     pub(crate) section: &'static str,
-    /// The key within it.
+    /// The key within the table.
     pub(crate) name: &'static str,
     /// The long flag, without dashes.
     pub(crate) flag: &'static str,
-    /// What the flag's value is called in the help.
+    /// The name of the flag's value in the help.
     pub(crate) value_name: &'static str,
 }
 
@@ -92,8 +92,7 @@ pub(crate) const REPLACED: &[(Key, &str)] = &[(
      `--copies off` was",
 )];
 
-/// Flags of settings that people use every day, in the order of the help; all others are shown by
-/// `--help-all` only.
+/// Flags of everyday settings, in the order of the help; all others are shown only by `--help-all`.
 pub(crate) const EVERYDAY: &[&str] = &[
     "memory",
     "data",
@@ -109,7 +108,7 @@ pub(crate) const EVERYDAY: &[&str] = &[
 ];
 
 impl Key {
-    /// Whether the flag may be given more than once; the value is then a list with commas.
+    /// Whether the flag may be repeated; the value is then a comma-separated list.
     pub(crate) fn is_repeatable(&self) -> bool {
         self.flag == "allow-host"
     }
@@ -120,16 +119,16 @@ impl Key {
     }
 }
 
-/// How a setting is explained: by the default file, which is the one place that does.
+/// The explanation of a setting, taken from the default file, its only source.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Explanation {
     /// The comment above the key.
     pub(crate) comment: String,
-    /// The default, as it is written there.
+    /// The default, as written there.
     pub(crate) default: String,
 }
 
-/// What the default file says about a key.
+/// The text in the default file about a key.
 pub(crate) fn explain(key: &Key) -> Explanation {
     let mut section = "";
     let mut comment = String::new();

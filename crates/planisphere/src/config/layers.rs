@@ -9,19 +9,19 @@ use toml::{Table, Value};
 
 use super::{ChosenPorts, DEFAULT_TOML, KEYS, Key, Settings, names};
 
-/// Where settings come from, weakest first.
+/// The sources of settings, weakest first.
 pub(crate) struct Layers {
-    /// The settings file, if one was named.
+    /// The settings file, if one was given.
     pub(crate) file: Option<PathBuf>,
     /// Environment variables that begin with [`super::PREFIX`].
     pub(crate) variables: BTreeMap<String, String>,
-    /// Flags that were given, as text.
+    /// The given flags, as text.
     pub(crate) flags: Vec<(&'static Key, String)>,
 }
 
 impl Layers {
-    /// The value of a key's variable. Addresses of services are none: Kubernetes sets those, by
-    /// names that may happen to be ours.
+    /// The value of a key's environment variable. Addresses of services are ignored: Kubernetes
+    /// sets them, and their names may equal ours.
     fn variable(&self, key: &Key) -> Option<&str> {
         let variable = key.variable();
         let value = self.variables.get(&variable)?;
@@ -30,7 +30,7 @@ impl Layers {
     }
 }
 
-/// Merges the layers. An error names the file, variable or flag that is to blame.
+/// Merges the layers. An error names the file, variable or flag that caused it.
 pub(crate) fn load(layers: Layers) -> anyhow::Result<Settings> {
     let mut table: Table =
         toml::from_str(DEFAULT_TOML).context("the compiled-in defaults are not valid")?;
@@ -55,8 +55,9 @@ pub(crate) fn load(layers: Layers) -> anyhow::Result<Settings> {
     Ok(settings)
 }
 
-/// A port is chosen by a flag or a variable, whatever it says, and in a file by another than the
-/// default: a file that `planisphere config` printed has all of them.
+/// Which ports were chosen explicitly. A flag or variable chooses a port whatever its value; a file
+/// does only with a value other than the default, because a file printed by `planisphere config`
+/// contains all ports.
 fn chosen_ports(layers: &Layers, settings: &Settings) -> ChosenPorts {
     let is_named = |name: &str| {
         let in_flags = layers.flags.iter().any(|(key, _)| is_port(key, name));
@@ -158,7 +159,7 @@ fn read(table: &Table) -> Result<Settings, String> {
     Settings::deserialize(table.clone()).map_err(|error| in_words(error.message()))
 }
 
-/// What the deserializer says, without the names of types.
+/// The message of the deserializer, without names of types.
 fn in_words(message: &str) -> String {
     let numbers = |kind: &str| match kind {
         "u16" => Some("0 to 65535"),

@@ -1,8 +1,8 @@
 //! Settings: one struct, one TOML file, and the same keys as environment variables and flags.
 //!
 //! Defaults are compiled in from `planisphere.default.toml`. Layers are merged key by key (file,
-//! then environment, then flags), and a value that does not fit is blamed on the layer it came
-//! from. Nothing is read again after the start.
+//! then environment, then flags), and the error for an invalid value names its layer. Settings are
+//! read only at the start.
 
 mod keys;
 mod layers;
@@ -40,12 +40,12 @@ pub(crate) struct Settings {
     pub(crate) limits: Limits,
     pub(crate) scripts: Scripts,
     pub(crate) log: Log,
-    /// Variables that begin as those of settings do and are none, for a warning.
+    /// Environment variables with the prefix of settings that are not settings, for a warning.
     #[serde(skip)]
     pub(crate) other_variables: Vec<String>,
 }
 
-/// Where to listen and how clients name the server.
+/// Addresses to listen on, and the names by which clients reach the server.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Listen {
@@ -60,12 +60,12 @@ pub(crate) struct Listen {
     pub(crate) admin_port: u16,
     pub(crate) public_endpoint: String,
     pub(crate) allow_host: String,
-    /// Found out while the layers are merged.
+    /// Determined while the layers are merged.
     #[serde(skip)]
     pub(crate) chosen: ChosenPorts,
 }
 
-/// Which ports were asked for, so that they stay as they are with `ports = auto` and an offset.
+/// Which ports were chosen explicitly, so that `ports = auto` and an offset do not change them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ChosenPorts {
     pub(crate) nosql_port: bool,
@@ -75,7 +75,7 @@ pub(crate) struct ChosenPorts {
     pub(crate) admin_port: bool,
 }
 
-/// Where data lives and when it counts as written.
+/// Where data is stored and when it counts as written.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Storage {
@@ -88,7 +88,7 @@ pub(crate) struct Storage {
     pub(crate) lookup_cache_bytes: u64,
 }
 
-/// The account's keys, of which an empty one is not set, and whether they count.
+/// The account's keys, where an empty one is not set, and whether keys are accepted.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Account {
@@ -100,7 +100,7 @@ pub(crate) struct Account {
     pub(crate) local_auth: Switch,
 }
 
-/// Whose bearer tokens are accepted.
+/// Which bearer tokens are accepted.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Directory {
@@ -120,7 +120,7 @@ pub(crate) struct Table {
     pub(crate) throughput: u32,
 }
 
-/// How bearer tokens are judged.
+/// How bearer tokens are verified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum DirectoryMode {
@@ -132,7 +132,7 @@ pub(crate) enum DirectoryMode {
     TrustAny,
 }
 
-/// Knobs handed to the engine.
+/// Settings for the engine.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Engine {
@@ -147,7 +147,7 @@ pub(crate) struct Engine {
     pub(crate) fault_injection: Switch,
 }
 
-/// What one client may cost.
+/// Limits on the resources of one client.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Limits {
@@ -163,7 +163,7 @@ pub(crate) struct Limits {
     pub(crate) drain_timeout_s: u64,
 }
 
-/// What one run of a script may use.
+/// Limits on one run of a script.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Scripts {
@@ -221,13 +221,13 @@ pub(crate) enum Switch {
     Off,
 }
 
-/// Which throughput limits requests.
+/// Which throughput limits are enforced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Throttling {
-    /// All, also the default of containers made without naming any.
+    /// All, including the default throughput of containers created without any.
     On,
-    /// What was asked for.
+    /// Explicitly provisioned throughput.
     Provisioned,
     /// None.
     Off,
@@ -243,13 +243,13 @@ impl From<Throttling> for engine::Throttling {
     }
 }
 
-/// Which limits provisioned throughput has.
+/// The allowed range of provisioned throughput.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum ThroughputLimits {
-    /// Those of the service today.
+    /// The limits of the service today.
     Service,
-    /// Those of the documents of 2018.
+    /// The limits in the documents of 2018.
     #[serde(rename = "documents-2018")]
     Documents2018,
 }
@@ -263,7 +263,7 @@ impl From<ThroughputLimits> for engine::catalog::ThroughputLimits {
     }
 }
 
-/// A text that never shows up in logs.
+/// A text that is never logged.
 #[derive(Clone, PartialEq, Eq, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct Secret(pub(crate) String);
@@ -275,7 +275,7 @@ impl fmt::Debug for Secret {
 }
 
 impl Listen {
-    /// The hosts that requests may name and come from beside those of the server.
+    /// The hosts that requests may name and come from, besides those of the server.
     pub(crate) fn allowed_hosts(&self) -> Result<Vec<AllowedHost>, String> {
         let hosts = self.allow_host.split(',').map(str::trim).filter(|host| !host.is_empty());
         hosts.map(AllowedHost::parse).collect()
@@ -286,7 +286,7 @@ impl Listen {
         self.bind.is_loopback() && (self.admin_port == 0 || self.admin_bind.is_loopback())
     }
 
-    /// Moves the ports that were left at their defaults by the offset.
+    /// Moves ports with default numbers by the offset.
     fn move_ports(&mut self) -> Result<(), String> {
         let (offset, chosen) = (self.port_offset, self.chosen);
         let ports = [
@@ -417,12 +417,12 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// The directory for everything that outlives the process, unless nothing should.
+    /// The directory for persistent data; `None` if nothing is persistent.
     pub(crate) fn data_dir(&self) -> Option<&std::path::Path> {
         (!self.storage.memory).then_some(self.storage.data.as_path())
     }
 
-    /// Refuses values that parse but make no sense.
+    /// Refuses values that parse but are invalid.
     fn validate(&self) -> Result<(), String> {
         let Limits {
             connections_max,
@@ -472,7 +472,7 @@ impl Settings {
         let scripts = &self.scripts;
         check_range("scripts.timeout_ms", scripts.timeout_ms, 10, 600_000)?;
         check_range("scripts.memory_bytes", scripts.memory_bytes as u64, 1 << 20, 1 << 32)?;
-        // Threads have 2 MB, of which the server needs some itself.
+        // Threads have stacks of 2 MB, of which the server itself needs a part.
         check_range("scripts.stack_bytes", scripts.stack_bytes as u64, 64 << 10, 768 << 10)?;
         check_range("scripts.output_bytes", scripts.output_bytes as u64, 1 << 10, 4 << 20)?;
         check_range("scripts.threads", scripts.threads as u64, 0, 256)?;
@@ -484,11 +484,11 @@ impl Settings {
         match directory.mode {
             DirectoryMode::StandIn => Ok(()),
             DirectoryMode::TrustAny if self.listen.is_loopback() => Ok(()),
-            DirectoryMode::TrustAny => {
-                Err("directory.mode = `trust-any` is for loopback only: whoever reaches another \
+            DirectoryMode::TrustAny => Err(
+                "directory.mode = `trust-any` is for loopback only: a client that reaches another \
                  address could read and change all data"
-                    .to_owned())
-            }
+                    .to_owned(),
+            ),
             DirectoryMode::Verify => {
                 let who = format!("{}{}", directory.contributors, directory.readers);
                 let needed = [
@@ -516,7 +516,7 @@ impl Table {
     }
 }
 
-/// Reads `name:key` or `name:key:key`. Says nothing of keys that are none.
+/// Parses `name:key` or `name:key:key`. An error does not quote invalid keys.
 fn read_account(text: &str) -> Result<(String, KeyRing), String> {
     let mut parts = text.split(':');
     let name = parts.next().unwrap_or_default();
@@ -556,7 +556,7 @@ fn check_public_endpoint(url: &str) -> Result<(), String> {
 }
 
 impl Limits {
-    /// How long requests under way may take to finish.
+    /// How long running requests may take to finish on shutdown.
     pub(crate) fn drain_timeout(&self) -> Duration {
         Duration::from_secs(self.drain_timeout_s)
     }

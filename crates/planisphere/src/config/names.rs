@@ -1,18 +1,19 @@
-//! Names that are not settings: which setting was meant, and variables that are none of ours.
+//! Names that are not settings: the setting that was probably meant, and variables of other
+//! programs.
 
 use std::collections::BTreeMap;
 
 use super::{KEYS, Key, REPLACED};
 
-/// What the variables of this program begin with.
+/// The prefix of this program's environment variables.
 pub(crate) const PREFIX: &str = "PLANISPHERE_";
 /// Variables that are arguments of commands.
 const ARGUMENTS: [&str; 2] = ["PLANISPHERE_CONFIG", "PLANISPHERE_ADMIN_ENDPOINT"];
-/// What begins the address of a service, in variables that Kubernetes and Docker set.
+/// Schemes of service addresses, in variables that Kubernetes and Docker set.
 const SERVICE_SCHEMES: [&str; 3] = ["tcp://", "udp://", "sctp://"];
 
-/// The key that `name` in `section` was meant to be: one that is called so elsewhere, else the one
-/// of the section that is spelled most like it.
+/// The key that was probably meant by `name` in `section`: one with this name elsewhere, else the
+/// one of the section with the most similar name.
 pub(super) fn meant(section: &str, name: &str) -> Option<&'static Key> {
     let likeness = |key: &Key| strsim::normalized_damerau_levenshtein(key.name, name);
     let in_section = KEYS.iter().filter(|key| key.section == section);
@@ -27,23 +28,24 @@ pub(super) fn replacement(section: &str, name: &str) -> Option<&'static str> {
     REPLACED.iter().find(|(key, _)| is_it(key)).map(|(_, text)| *text)
 }
 
-/// The section that is spelled most like `name`.
+/// The section with the name most similar to `name`.
 pub(super) fn meant_section(name: &str) -> Option<&'static str> {
     let likeness = |section: &str| strsim::normalized_damerau_levenshtein(section, name);
     let sections = KEYS.iter().map(|key| key.section);
     sections.max_by(|a, b| likeness(a).total_cmp(&likeness(b)))
 }
 
-/// The key that is called so whatever its section, by itself or as a flag.
+/// The key with this name or flag, in any section.
 fn called(name: &str) -> Option<&'static Key> {
     KEYS.iter().find(|key| key.name == name || key.flag.replace('-', "_") == name)
 }
 
-/// Variables that begin as those of settings do and are none, each with what was meant, if that is plain. One
-/// that begins with a section's name is an error: it was meant for a setting.
+/// Variables with the prefix of settings that are not settings, each with the setting that was
+/// probably meant, if that is clear. A variable whose name begins with a section's name is an
+/// error: it was meant as a setting.
 ///
-/// Kubernetes sets variables for every service of a namespace, named after it. A service that is
-/// called `planisphere` or `planisphere-table` must not keep the server from starting.
+/// Kubernetes sets variables for every service of a namespace, named after it. A service named
+/// `planisphere` or `planisphere-table` must not keep the server from starting.
 pub(super) fn other_variables(variables: &BTreeMap<String, String>) -> Result<Vec<String>, String> {
     let mut others = Vec::new();
     for (variable, value) in variables {
@@ -81,7 +83,7 @@ fn unknown_variable(variable: &str, section: &str, name: &str) -> String {
     )
 }
 
-/// Whether a variable, without our prefix, is one of those that tell where a service is.
+/// Whether a variable, without our prefix, states the address of a service.
 pub(super) fn is_of_service(rest: &str, value: &str) -> bool {
     let is_port_of_protocol = || {
         let (_, after) = rest.split_once("PORT_")?;
@@ -147,10 +149,10 @@ mod tests {
             ("PLANISPHERE_TABLE_SERVICE_HOST", "10.0.0.1"),
             ("PLANISPHERE_TABLE_SERVICE_PORT", "8902"),
             ("PLANISPHERE_TABLE_SERVICE_PORT_HTTP", "8902"),
-            // A service by the name `planisphere-listen-nosql`.
+            // Variables of a service named `planisphere-listen-nosql`.
             ("PLANISPHERE_LISTEN_NOSQL_PORT", "tcp://10.0.0.1:8081"),
             ("PLANISPHERE_LISTEN_NOSQL_SERVICE_HOST", "10.0.0.1"),
-            // Ours.
+            // A setting of ours.
             ("PLANISPHERE_LISTEN_TABLE_PORT", "9000"),
             ("PLANISPHERE_CONFIG", "settings.toml"),
             ("PLANISPHERE_ADMIN_ENDPOINT", "localhost:1"),

@@ -1,4 +1,4 @@
-//! What one connection is doing and since when, in one atomic word.
+//! The activity of one connection and its start time, in one atomic word.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 
 use super::stream::{READ_BYTES_MAX, READ_BYTES_MIN};
 
-/// What a connection is doing.
+/// The activity of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
     /// Connected, nothing received yet.
@@ -22,7 +22,7 @@ pub(crate) enum Phase {
     Head,
     /// Receiving a request's body.
     Body,
-    /// Receiving what nobody wants of a request's body.
+    /// Receiving the unread rest of a request's body.
     Discarding,
     /// Carrying out a request.
     Working,
@@ -33,7 +33,7 @@ pub(crate) enum Phase {
 }
 
 impl Phase {
-    /// Whether no request is under way, so that ending the connection harms nobody.
+    /// Whether no request is in progress, so that ending the connection harms no client.
     pub(crate) fn is_between_requests(self) -> bool {
         matches!(self, Phase::Fresh | Phase::Idle)
     }
@@ -46,21 +46,21 @@ pub(crate) struct CurrentPhase {
     pub(crate) since: u64,
 }
 
-/// The current activity of one connection, and what it makes the server hold in memory.
+/// The current activity of one connection, and the memory that the server holds for it.
 #[derive(Debug)]
 pub(crate) struct Activity {
     /// Milliseconds in the upper bits, phase in the lowest three.
     word: AtomicU64,
     /// Bytes of a request that is not complete.
     incomplete: AtomicU64,
-    /// Bytes of small replies that are not flushed. What is sent of a reply frees nothing before
-    /// its end.
+    /// Bytes of small replies that are not flushed. Sending a part of a reply releases no memory
+    /// before its end.
     small_replies: AtomicU64,
     /// Bytes of larger replies that are still in memory.
     large_replies: AtomicU64,
-    /// Bytes that came and went, ever.
+    /// Total bytes received and sent.
     moved: AtomicU64,
-    /// Whether the next bytes of a body are for the client to send.
+    /// Whether the next bytes of a body must come from the client.
     awaits_body: AtomicBool,
     common: Arc<Common>,
 }
@@ -78,9 +78,9 @@ impl Activity {
         activity
     }
 
-    /// Notes that a phase begins now.
+    /// Records that a phase begins now.
     pub(crate) fn enter(&self, phase: Phase) {
-        // ORDERING: the word stands alone; whoever reads it late ends a connection a tick late.
+        // ORDERING: no other data depends on the word; a late read ends a connection a tick late.
         self.word.store((self.common.clock.now() << PHASE_BITS) | encode(phase), Ordering::Relaxed);
     }
 
@@ -91,27 +91,27 @@ impl Activity {
         }
     }
 
-    /// Notes bytes that came. Those of a request are held until it is complete, those of a TLS
-    /// handshake until it is over.
+    /// Counts received bytes. Those of a request are held until it is complete, those of a TLS
+    /// handshake until it ends.
     pub(crate) fn received(&self, bytes: usize) {
-        // ORDERING: only the connection's own task writes, and readers estimate.
+        // ORDERING: only the connection's own task writes, and readers need an estimate.
         self.moved.store(self.moved() + bytes as u64, Ordering::Relaxed);
         if matches!(self.phase(), Phase::Fresh | Phase::Head | Phase::Body) {
             self.hold(self.incomplete.load(Ordering::Relaxed) + bytes as u64);
         }
     }
 
-    /// Notes bytes that went.
+    /// Counts sent bytes.
     pub(crate) fn sent(&self, bytes: usize) {
         self.moved.store(self.moved() + bytes as u64, Ordering::Relaxed);
     }
 
-    /// Notes how much of an incomplete request is held from now on.
+    /// Records how many bytes of an incomplete request are held from now on.
     pub(crate) fn hold(&self, bytes: u64) {
         self.incomplete.store(bytes, Ordering::Relaxed);
     }
 
-    /// Notes that a reply begins, and returns its body, which a large one is counted by until it is
+    /// Records that a reply begins, and returns its body. A large body is counted until it is
     /// dropped: hyper keeps all of it until its last byte is written.
     pub(crate) fn reply(self: &Arc<Self>, body: Full<Bytes>) -> Full<Bytes> {
         self.enter(Phase::Replying);
@@ -125,26 +125,26 @@ impl Activity {
         Full::new(Bytes::from_owner(Kept::new(bytes_of(body), Arc::clone(self))))
     }
 
-    /// Notes that everything that was handed out so far is sent.
+    /// Records that all data so far was sent.
     pub(crate) fn flushed(&self) {
         self.small_replies.store(0, Ordering::Relaxed);
-        // A pipelined reply can still be where nobody has begun to write it.
+        // A pipelined reply may be queued without having been started.
         if self.large_replies.load(Ordering::Relaxed) == 0 {
             self.advance(Phase::Replying, Phase::Idle);
         }
     }
 
-    /// How much one read may bring.
+    /// The most bytes of one read.
     pub(crate) fn read_bytes_max(&self) -> usize {
         self.common.read_bytes_max.load(Ordering::Relaxed)
     }
 
-    /// Notes whether the next bytes of a body are for the client to send.
+    /// Records whether the next bytes of a body must come from the client.
     pub(crate) fn await_body(&self, awaits: bool) {
         self.awaits_body.store(awaits, Ordering::Relaxed);
     }
 
-    /// Bytes that are held until the client sends or takes some.
+    /// Bytes that are held until the client sends or receives data.
     pub(crate) fn held_for_client(&self) -> u64 {
         let awaits_request = match self.phase() {
             Phase::Fresh | Phase::Head => true,
@@ -155,12 +155,12 @@ impl Activity {
         request + self.unsent()
     }
 
-    /// Bytes of replies that are held until the client has taken them.
+    /// Bytes of replies that are held until the client has received them.
     pub(crate) fn unsent(&self) -> u64 {
         self.small_replies.load(Ordering::Relaxed) + self.large_replies.load(Ordering::Relaxed)
     }
 
-    /// Bytes that came and went, ever.
+    /// Total bytes received and sent.
     pub(crate) fn moved(&self) -> u64 {
         self.moved.load(Ordering::Relaxed)
     }
@@ -175,7 +175,7 @@ impl Activity {
     }
 }
 
-/// The bytes of a large reply, counted while they are in memory.
+/// The bytes of a large reply, counted until dropped.
 struct Kept {
     bytes: Bytes,
     activity: Arc<Activity>,
@@ -184,7 +184,7 @@ struct Kept {
 impl Kept {
     fn new(bytes: Bytes, activity: Arc<Activity>) -> Self {
         let size = bytes.len() as u64;
-        // ORDERING: readers estimate.
+        // ORDERING: readers need an estimate.
         activity.large_replies.fetch_add(size, Ordering::Relaxed);
         activity.common.large_replies.fetch_add(size, Ordering::Relaxed);
         Self { bytes, activity }
@@ -206,7 +206,7 @@ impl Drop for Kept {
     }
 }
 
-/// The bytes of a body that nobody has begun to read.
+/// The bytes of a body that was not polled yet.
 fn bytes_of(mut body: Full<Bytes>) -> Bytes {
     let mut cx = Context::from_waker(Waker::noop());
     match Pin::new(&mut body).poll_frame(&mut cx) {
@@ -216,26 +216,26 @@ fn bytes_of(mut body: Full<Bytes>) -> Bytes {
     }
 }
 
-/// What all connections share.
+/// State that all connections share.
 #[derive(Debug)]
 pub(crate) struct Common {
     pub(super) clock: CoarseClock,
-    /// Bytes of all large replies that are in memory.
+    /// Bytes of all large replies in memory.
     large_replies: AtomicU64,
-    /// Told when one is gone.
+    /// Notified when one is dropped.
     room: Notify,
     read_bytes_max: AtomicUsize,
 }
 
-/// Replies below this size are not counted one by one, so that most requests are spared that.
+/// Replies below this size are not counted individually, which spares most requests that cost.
 const LARGE_REPLY_BYTES_MIN: u64 = 16 << 10;
 /// Whether a reply of so many bytes is not counted.
 pub(super) fn is_small(bytes: u64) -> bool {
     bytes < LARGE_REPLY_BYTES_MIN
 }
 
-/// What all buffers that reads fill may take together, half of it with the few that were there
-/// before the many.
+/// The target for the read buffers of all connections together. Half of it is used by buffers that
+/// grew while there were few connections.
 const READ_BUFFERS_BYTES: usize = 32 << 20;
 
 impl Common {
@@ -248,32 +248,33 @@ impl Common {
         }
     }
 
-    /// Notes how many connections are open. Buffers of hyper grow to twice the size of what reads
-    /// bring, and a client that stalls keeps its buffer.
+    /// Adjusts the read size to the number of open connections. Buffers of hyper grow to twice the
+    /// size of a read, and a stalled client keeps its buffer.
     pub(super) fn share_among(&self, open: usize) {
         let share = READ_BUFFERS_BYTES / open.max(1);
         self.read_bytes_max.store(share.clamp(READ_BYTES_MIN, READ_BYTES_MAX), Ordering::Relaxed);
     }
 
-    /// Waits while the large replies that clients have not taken are more than `bytes_max`, for at
-    /// most `timeout`: those of clients that stall go.
+    /// Waits while the large replies that clients have not received exceed `bytes_max`, for at most
+    /// `timeout`: by then connections of stalled clients are ended.
     pub(super) async fn wait_for_room(&self, bytes_max: u64, timeout: Duration) {
         let wait = async {
             loop {
                 let room = self.room.notified();
-                // ORDERING: an estimate is good enough, and what was missed comes again.
+                // ORDERING: an estimate is good enough, and a missed change is followed by another
+                // notification.
                 if self.large_replies.load(Ordering::Relaxed) <= bytes_max {
                     return;
                 }
                 room.await;
             }
         };
-        // Then it is better to go on than to keep a client waiting that does nothing wrong. What
-        // is too much all the same is not kept.
+        // After the timeout the request continues, because its client does nothing wrong. A reply
+        // that is too much even then is dropped.
         let _is_late = tokio::time::timeout(timeout, wait).await;
     }
 
-    /// Bytes of all large replies that are in memory.
+    /// Bytes of all large replies in memory.
     pub(super) fn large_replies(&self) -> u64 {
         self.large_replies.load(Ordering::Relaxed)
     }
@@ -303,7 +304,7 @@ fn decode(bits: u64) -> Phase {
     }
 }
 
-/// A clock that stands still between calls of [`CoarseClock::advance`], and so costs a load.
+/// A clock that changes only in [`CoarseClock::advance`], so that a read costs one load.
 #[derive(Debug)]
 pub(crate) struct CoarseClock {
     started: Instant,
@@ -315,7 +316,7 @@ impl CoarseClock {
         Self { started: Instant::now(), milliseconds: AtomicU64::new(0) }
     }
 
-    /// Catches up with real time.
+    /// Sets it to the real time.
     pub(crate) fn advance(&self) {
         let now = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
         self.milliseconds.store(now, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! A request body that notes when it is complete, and can be swallowed when nobody wanted it.
+//! A request body that records when it is complete, and whose unread rest can be discarded.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,13 +11,13 @@ use hyper::body::{Body, Frame, Incoming, SizeHint};
 
 use super::{Activity, Phase};
 
-/// How much of an unwanted body is read before its connection is given up.
+/// How much of an unread body is discarded before its connection is closed.
 const UNWANTED_BYTES_MAX: u64 = 100 << 20;
 
-/// What was left of the body of a connection's current request.
+/// The unread rest of the body of a connection's current request.
 pub(crate) type UnreadBody = Arc<Mutex<Option<Incoming>>>;
 
-/// A body on its way to a handler.
+/// A body that is passed to a handler.
 pub(crate) struct WatchedBody {
     incoming: Option<Incoming>,
     activity: Arc<Activity>,
@@ -25,8 +25,8 @@ pub(crate) struct WatchedBody {
 }
 
 impl WatchedBody {
-    /// Wraps the body of a request that has just begun. A part that the handler does not read ends
-    /// up in `unread_body`.
+    /// Wraps the body of a new request. The part that the handler does not read ends up in
+    /// `unread_body`.
     pub(crate) fn new(
         incoming: Incoming,
         activity: Arc<Activity>,
@@ -83,9 +83,9 @@ impl Drop for WatchedBody {
     }
 }
 
-/// Reads what a handler left of a body, for at most `timeout`. Replying and closing instead would
-/// reset the connection of a client that is still sending, and it would never see the reply.
-/// Returns whether the body came to its end.
+/// Reads the rest of a body that a handler has not read, for at most `timeout`. Closing after the
+/// reply instead would reset the connection of a client that is still sending, so that it never
+/// sees the reply. Returns whether the body reached its end.
 pub(crate) async fn discard_unread(
     unread_body: &UnreadBody,
     activity: &Activity,

@@ -1,6 +1,6 @@
-//! The open connections: how many there may be, what each is doing, and which have taken too long.
+//! The open connections: their maximum number, the activity of each, and their time limits.
 //!
-//! A connection notes what it is doing in one atomic ([`Activity`]); a single task looks at all of
+//! A connection records its activity in one atomic word ([`Activity`]); a single task checks all of
 //! them a few times per second and ends those that exceeded their time. So a request costs a few
 //! relaxed stores, and no timer is armed or disarmed on its behalf.
 
@@ -26,26 +26,25 @@ pub(crate) use body::{UnreadBody, WatchedBody, discard_unread};
 use stalled::Stall;
 pub(crate) use stream::{GreetedStream, WatchedStream};
 
-/// How often time limits are looked at, and so how exact they are.
+/// How often time limits are checked, which is also their precision.
 const TICK: Duration = Duration::from_millis(250);
-/// Most bytes of all incomplete requests and untaken replies together, before connections are
-/// ended whose clients do nothing about it.
+/// Most bytes of all incomplete requests and unsent replies together, before connections of stalled
+/// clients are ended.
 const HELD_BYTES_MAX: u64 = 64 << 20;
-/// Above so many bytes of replies that clients have not taken, requests that can make much more
-/// wait a little.
+/// Above this many bytes of unsent replies, requests with large replies wait.
 const LARGE_REPLIES_BYTES_MAX: u64 = 2 * HELD_BYTES_MAX;
-/// Above so many, what was read is not kept for sending.
+/// Above this many, replies to reads are dropped instead of being kept for sending.
 const UNSENT_BYTES_MAX: u64 = 4 * HELD_BYTES_MAX;
 const ROOM_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// What connections may take.
+/// Limits on connections.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ConnectionLimits {
     /// Connections open at a time.
     pub(crate) open_max: usize,
     /// From connecting, or a request's first byte, to the end of its head.
     pub(crate) head: Duration,
-    /// Sending a reply, and reading what nobody wanted of a body.
+    /// Sending a reply, or discarding the unread rest of a body.
     pub(crate) body: Duration,
 }
 
@@ -60,7 +59,7 @@ struct Shared {
     common: Arc<Common>,
     closing: AtomicBool,
     open: Mutex<OpenConnections>,
-    /// Told when the first connection opens.
+    /// Notified when the first connection opens.
     opened: Notify,
 }
 
@@ -72,14 +71,14 @@ struct OpenConnections {
 
 struct Entry {
     activity: Arc<Activity>,
-    /// How long it may stay between two requests.
+    /// How long it may be idle between two requests.
     idle: Duration,
     stall: Stall,
     task: AbortHandle,
 }
 
 impl Connections {
-    /// No connections yet; a task that ends overdue ones runs on the current runtime.
+    /// An empty set; a task that ends overdue connections runs on the current runtime.
     pub(crate) fn new(limits: ConnectionLimits) -> Self {
         let connections = Self {
             shared: Arc::new(Shared {
@@ -94,9 +93,9 @@ impl Connections {
         connections
     }
 
-    /// Runs a connection in a task of its own on `runtime`, which may be `idle` for so long. When
-    /// too many are open, the one idle longest makes room; if none is idle, the new one is refused,
-    /// and `serve` dropped unpolled.
+    /// Runs a connection in a task of its own on `runtime`, which may be `idle` for so long. If too
+    /// many are open, the one that was idle longest is closed; if none is idle, the new one is
+    /// refused, and `serve` dropped unpolled.
     pub(crate) fn admit<F>(
         &self,
         runtime: &Handle,
@@ -111,7 +110,7 @@ impl Connections {
             debug!(open = open.by_id.len(), "connection refused, too many are open and busy");
             return;
         }
-        // While nothing was open nobody moved the clock on.
+        // While no connection was open, the clock was not advanced.
         shared.common.clock.advance();
         shared.common.share_among(open.by_id.len() + 1);
         let id = open.next_id;
@@ -132,7 +131,7 @@ impl Connections {
         }
     }
 
-    /// Waits while clients keep too much of what they asked for from being sent.
+    /// Waits while clients keep too many reply bytes from being sent.
     pub(crate) async fn wait_for_room(&self) {
         if self.shared.common.large_replies() > LARGE_REPLIES_BYTES_MAX {
             // Boxed, so that other requests do not carry its state along.
@@ -140,22 +139,22 @@ impl Connections {
         }
     }
 
-    /// Whether there is room for a reply of so many bytes. Small ones have theirs.
+    /// Whether there is memory for a reply of so many bytes. Small replies are always allowed.
     pub(crate) fn has_room_for(&self, bytes: u64) -> bool {
         activity::is_small(bytes) || self.shared.common.large_replies() + bytes <= UNSENT_BYTES_MAX
     }
 
-    /// How many are open.
+    /// Number of open connections.
     pub(crate) fn open(&self) -> usize {
         self.shared.lock().by_id.len()
     }
 
-    /// How long it may take to read what nobody wanted of a body.
+    /// Time limit for discarding the unread rest of a body.
     pub(crate) fn body_time(&self) -> Duration {
         self.shared.limits.body
     }
 
-    /// Has every connection end with the reply to its current request.
+    /// Makes every connection end with the reply to its current request.
     pub(crate) fn close_after_replies(&self) {
         self.shared.closing.store(true, Ordering::SeqCst);
     }
@@ -165,8 +164,8 @@ impl Connections {
         self.shared.closing.load(Ordering::SeqCst)
     }
 
-    /// Ends idle connections, lets requests under way finish for at most `timeout`, then ends the
-    /// rest. Returns how many were cut short.
+    /// Ends idle connections, lets running requests finish for at most `timeout`, then ends the
+    /// rest. Returns how many requests were aborted.
     pub(crate) async fn drain(&self, timeout: Duration) -> usize {
         self.close_after_replies();
         let deadline = Instant::now() + timeout;
@@ -180,7 +179,7 @@ impl Connections {
                 self.shared.lock().end_where(|_, _| true);
                 return left;
             }
-            // A reply that was just flushed leaves its connection idle without telling anyone.
+            // A connection becomes idle when its reply is flushed, without a notification.
             let pause = TICK.min(deadline - Instant::now()) / 10;
             tokio::time::sleep(pause.max(Duration::from_millis(1))).await;
         }
@@ -198,8 +197,8 @@ impl Shared {
             Phase::Fresh | Phase::Head => self.limits.head,
             Phase::Replying => self.limits.body,
             Phase::Idle => entry.idle,
-            // Whoever reads the body gives up in time and says so to the client; how long the work
-            // itself may take is for the engine to say.
+            // The reader of the body enforces its time limit and reports it to the client; the
+            // engine limits the time of the work itself.
             Phase::Body | Phase::Discarding | Phase::Working => return false,
         };
         self.common.clock.since(current.since) > limit
@@ -207,7 +206,7 @@ impl Shared {
 }
 
 impl OpenConnections {
-    /// Ends all connections that match and returns how many do not.
+    /// Ends all connections that match and returns the number of the others.
     fn end_where(&self, ends: impl Fn(&Entry, CurrentPhase) -> bool) -> usize {
         let (ending, staying): (Vec<_>, Vec<_>) =
             self.by_id.values().partition(|entry| ends(entry, entry.activity.current()));
@@ -232,7 +231,7 @@ impl OpenConnections {
     }
 }
 
-/// Takes a connection off the list when its task ends, however it ends.
+/// Removes a connection from the list when its task ends, also by a panic.
 struct RemoveOnDrop {
     id: u64,
     shared: Arc<Shared>,
@@ -244,7 +243,7 @@ impl Drop for RemoveOnDrop {
     }
 }
 
-/// Ends connections that exceeded their time. Sleeps without ticking while none is open.
+/// Ends connections that exceeded their time. Sleeps without ticking while no connection is open.
 async fn end_overdue(shared: Arc<Shared>) {
     loop {
         let opened = shared.opened.notified();

@@ -1,11 +1,11 @@
-//! Clients that make the server hold memory: they stall in the middle of a request, or do not take
-//! their reply.
+//! Clients that make the server hold memory: they stall in the middle of a request, or do not
+//! receive their reply.
 //!
-//! Each may do so for as long as the time limits allow, but all together only up to a bound. Above
-//! it connections are ended whose clients do nothing about it, those first that have stalled
-//! longest. Above twice the bound those are ended, too, that take their replies so slowly that
-//! these would stay for long: however little is taken at a time, all of a reply is kept until its
-//! end. A client that waits for the server is left alone.
+//! Each may do so within the time limits, but all together only up to a bound. Above the bound,
+//! connections of stalled clients are ended, those first that have stalled longest. Above twice the
+//! bound, connections are also ended whose clients receive their replies very slowly: the whole
+//! reply stays in memory until its end, however little of it is left. Clients that wait for the
+//! server are not affected.
 
 use tracing::warn;
 
@@ -13,30 +13,30 @@ use super::OpenConnections;
 
 /// A client that moves fewer bytes from one check to the next stalls.
 const PROGRESS_BYTES_MIN: u64 = 16 << 10;
-/// Checks for which a client may stall before it can be ended, and in which one takes what is there
-/// for it that is not slow.
+/// Checks for which a client may stall before its connection can be ended, and the number of checks
+/// within which a client that is not slow receives its replies.
 const STALLED_CHECKS_MIN: u32 = 4;
 
 /// For how long a connection has stalled.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Stall {
-    /// Bytes that had come and gone at the last check.
+    /// Total bytes received and sent at the last check.
     moved: u64,
-    /// Bytes that come and go from one check to the next, lately.
+    /// Recent bytes received and sent from one check to the next.
     rate: u64,
-    /// Bytes of replies that were there at the last check but one, and at the last.
+    /// Bytes of unsent replies at the last check but one, and at the last.
     unsent: (u64, u64),
-    /// Checks since it last went on.
+    /// Checks since its last progress.
     stalled_checks: u32,
-    /// Whether it was ended already, which takes effect when its thread comes to it.
+    /// Whether it was ended already, which takes effect when its thread polls it.
     is_ended: bool,
 }
 
 impl Stall {
-    /// Notes how far a connection is that holds `held` bytes, `unsent` of them of replies.
+    /// Records the progress of a connection that holds `held` bytes, `unsent` of them of replies.
     fn check(&mut self, moved: u64, held: u64, unsent: u64) {
         let progress = moved.saturating_sub(self.moved);
-        // The rest of a reply is less than what is asked for.
+        // The rest of a reply may be less than the required progress.
         let due = PROGRESS_BYTES_MIN.min(held);
         let goes_on = held == 0 || progress >= due;
         self.stalled_checks = if goes_on { 0 } else { self.stalled_checks.saturating_add(1) };
@@ -45,8 +45,8 @@ impl Stall {
         self.moved = moved;
     }
 
-    /// Checks that it takes the client to get its replies; none for one that takes them fast
-    /// enough, and for replies that have only just begun.
+    /// The number of checks that the client needs to receive its replies; `None` if it is fast
+    /// enough, or if its replies have only just begun.
     fn slowness(&self) -> Option<u64> {
         let (before, now) = self.unsent;
         let stalled_checks = now / self.rate.max(1);
@@ -58,8 +58,8 @@ impl Stall {
 }
 
 impl OpenConnections {
-    /// Ends stalled connections until the others hold no more than `held_max`. Far above that a
-    /// client is given less time, and slow ones are ended, too.
+    /// Ends stalled connections until the others hold no more than `held_max`. Far above that,
+    /// clients get less time, and slow ones are ended too.
     pub(super) fn end_stalled(&mut self, held_max: u64) {
         let mut total = 0;
         for entry in self.by_id.values_mut().filter(|entry| !entry.stall.is_ended) {
@@ -90,8 +90,8 @@ impl OpenConnections {
         }
     }
 
-    /// Ends connections, those first that have the highest rank, until the `held` bytes of all are
-    /// no more than `held_max`. Returns how many, and what the others hold.
+    /// Ends connections in descending order of rank, until the `held` bytes of all are no more than
+    /// `held_max`. Returns how many, and the bytes that the others hold.
     fn end_most(
         &mut self,
         rank: impl Fn(&Stall) -> Option<u64>,

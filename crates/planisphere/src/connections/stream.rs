@@ -1,4 +1,4 @@
-//! A stream that notes in its connection's [`Activity`] when requests begin and replies are out.
+//! A stream that records in its connection's [`Activity`] when requests begin and replies are sent.
 
 use std::cell::RefCell;
 use std::io;
@@ -12,15 +12,15 @@ use super::{Activity, Phase};
 
 /// Most bytes of one read while few connections are open.
 pub(super) const READ_BYTES_MAX: usize = 128 << 10;
-/// Most bytes of one read while many are.
+/// Most bytes of one read while many connections are open.
 pub(super) const READ_BYTES_MIN: usize = 16 << 10;
 
 thread_local! {
-    /// Where reads go that may bring less than there is room for.
+    /// The buffer for reads that may return less than the target has capacity for.
     static SCRATCH: RefCell<Box<[u8]>> = RefCell::new(vec![0; READ_BYTES_MAX].into());
 }
 
-/// A byte stream, watched.
+/// A byte stream that records its activity.
 pub(crate) struct WatchedStream<S> {
     stream: S,
     activity: Arc<Activity>,
@@ -152,7 +152,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for GreetedStream<S> {
     }
 }
 
-/// Reads at most `bytes_max` into a buffer, and says how much.
+/// Reads at most `bytes_max` into a buffer, and returns the number.
 fn read_some<S: AsyncRead>(
     stream: Pin<&mut S>,
     cx: &mut Context<'_>,
@@ -164,7 +164,8 @@ fn read_some<S: AsyncRead>(
         let outcome = stream.poll_read(cx, buffer);
         return (outcome, buffer.filled().len() - before);
     }
-    // The buffer is not initialized, and to copy what came takes less than that would.
+    // The target is not initialized, and copying the received bytes costs less than initializing
+    // it.
     SCRATCH.with_borrow_mut(|scratch| {
         let size = bytes_max.min(scratch.len());
         let mut part = ReadBuf::new(&mut scratch[..size]);

@@ -19,7 +19,7 @@ fn limits() -> ConnectionLimits {
     ConnectionLimits { open_max: 2, head: LONG, body: LONG }
 }
 
-/// Admits a connection that stays in `phase` and says so when it ends.
+/// Admits a connection that stays in `phase` and notifies the receiver when it ends.
 fn admit(connections: &Connections, phase: Phase) -> tokio::sync::oneshot::Receiver<()> {
     admit_for(connections, LONG, phase)
 }
@@ -125,8 +125,8 @@ async fn stalled_connections_end_until_the_others_hold_little_enough() {
     }
 }
 
-/// The client's end of a connection whose every request is answered with `bytes` of zeros, which
-/// arrive only as they are read.
+/// The client's end of a connection that answers every request with `bytes` of zeros, which are
+/// transferred only as they are read.
 fn serve(connections: &Connections, bytes: usize) -> tokio::io::DuplexStream {
     let (client, server) = tokio::io::duplex(1 << 10);
     connections.admit(&Handle::current(), LONG, move |activity| async move {
@@ -142,7 +142,7 @@ fn serve(connections: &Connections, bytes: usize) -> tokio::io::DuplexStream {
     client
 }
 
-/// Asks and reads a part of the reply.
+/// Sends a request and reads a part of the reply.
 async fn ask_and_read(client: &mut tokio::io::DuplexStream, bytes: usize) {
     client.write_all(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
     client.read_exact(&mut vec![0; bytes]).await.unwrap();
@@ -160,7 +160,7 @@ async fn a_reply_is_held_whole_until_its_end() {
     while unsent() > 0 {
         client.read_exact(&mut [0]).await.unwrap();
     }
-    // It makes no difference whether the client reads on or goes away.
+    // It makes no difference whether the client reads on or disconnects.
     ask_and_read(&mut client, REPLY / 2).await;
     assert_eq!(unsent(), REPLY as u64);
     drop(client);
@@ -225,7 +225,7 @@ async fn clients_that_go_on_slowly_end_when_all_hold_far_too_much() {
     for looks in 0..3 {
         let mut open = Vec::new();
         for mut client in slow {
-            // More than what counts as progress, and far too little.
+            // More than the minimum for progress, but far too little.
             if client.read_exact(&mut [0; 20 << 10]).await.is_ok() {
                 open.push(client);
             }

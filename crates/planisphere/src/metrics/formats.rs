@@ -1,4 +1,4 @@
-//! In which forms requests and replies were written.
+//! Counts of the wire formats of requests and replies.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -14,7 +14,7 @@ pub(crate) struct FormatCounters {
     consistency: [AtomicU64; 5],
 }
 
-/// The counts at one moment, named as the management API names them.
+/// The counts at one moment, with the names of the management API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct FormatCounts {
@@ -30,7 +30,7 @@ pub(crate) struct FormatCounts {
 
 impl FormatCounters {
     pub(super) fn count(&self, format: &WireFormat) {
-        // Counts stand alone: nothing is read by way of them.
+        // Counters are independent: no other data depends on them.
         let add = |counter: &AtomicU64| counter.fetch_add(1, Ordering::Relaxed);
         if format.accepts_binary {
             add(&self.accepts_binary);

@@ -1,4 +1,4 @@
-//! Splits and merges: how many, how long, how long writers waited.
+//! Splits and merges: their number, their duration, and how long writers waited.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 
-/// Reads the engine whenever it is asked.
+/// Reads the engine on every collection.
 pub(super) struct Jobs {
     pub(super) engine: Engine,
 }

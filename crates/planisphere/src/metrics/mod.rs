@@ -1,8 +1,8 @@
-//! What the process counts, and how it tells.
+//! The metrics of the process.
 //!
-//! Metrics are in a registry that its owner holds, so that several servers in one process do not
-//! count together. What a request adds is in [`requests`]; everything else is read from the engine
-//! when somebody asks. `docs/operations.md` lists all metrics.
+//! The registry belongs to its owner, so that several servers in one process do not share counters.
+//! Counts of requests are in [`requests`]; everything else is read from the engine when metrics are
+//! requested. `docs/operations.md` lists all metrics.
 
 mod formats;
 mod jobs;
@@ -103,7 +103,7 @@ mod tests {
         assert!(text.ends_with("# EOF\n"));
     }
 
-    /// What a collector says.
+    /// The text of a collector.
     pub(super) fn encoded(collector: impl Collector) -> String {
         let mut registry = Registry::default();
         registry.register_collector(Box::new(collector));

@@ -1,7 +1,7 @@
-//! Partitions: what they hold and use.
+//! Partitions: their size and use.
 //!
-//! Each has some lines of its own, so only so many are shown; the rest are summed up in lines whose
-//! labels say `other`.
+//! The number of partitions with lines of their own is limited; the rest are summed up in lines
+//! whose labels say `other`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -19,10 +19,10 @@ use crate::admin::{ContainerSizes, RangeSize};
 const SHOWN_MAX: usize = 500;
 /// Containers with lines of their own.
 const CONTAINERS_SHOWN_MAX: usize = 200;
-/// Stands for all that are not shown by themselves.
+/// The label for all partitions without lines of their own.
 const OTHER: &str = "other";
 
-/// Reads the engine whenever it is asked.
+/// Reads the engine on every collection.
 pub(super) struct Partitions {
     engine: Engine,
     others: Mutex<Others>,
@@ -34,10 +34,11 @@ impl fmt::Debug for Partitions {
     }
 }
 
-/// A partition among those of all containers, also of those that had the same name before.
+/// Identifies a partition among those of all containers, including deleted containers of the same
+/// name.
 type Number = (ContainerRid, RangeId);
 
-/// What is told of a partition.
+/// The metrics of a partition.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct PartitionSample {
     database: String,
@@ -47,11 +48,11 @@ struct PartitionSample {
     bytes: u64,
     items: u64,
     counts: Counts,
-    /// Where something limits it.
+    /// `None` if there is no limit.
     limit_milli_ru: Option<u64>,
 }
 
-/// What only grows.
+/// Counters that only grow.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Counts {
     requests: u64,
@@ -59,7 +60,7 @@ struct Counts {
     milli_ru: u64,
 }
 
-/// What is told of a container.
+/// The metrics of a container.
 struct ContainerSample {
     database: String,
     container: String,
@@ -74,7 +75,7 @@ impl Counts {
         self.milli_ru += more.milli_ru;
     }
 
-    /// What was added after `before` was counted. Counts that begin anew are all new.
+    /// The increase since `before`. Counters that restarted count in full.
     fn since(self, before: Counts) -> Counts {
         let since = |now: u64, before: u64| now.checked_sub(before).unwrap_or(now);
         Counts {
@@ -85,17 +86,18 @@ impl Counts {
     }
 }
 
-/// Counts of partitions without lines of their own. Partitions come and go, and get lines when
-/// others go; so that the sum never falls, what each counted since the last look is added to it.
+/// Counts of partitions without lines of their own. The set of these partitions changes, so that
+/// their sum could fall. Instead, each partition's increase since the last collection is added to a
+/// total.
 #[derive(Debug, Default)]
 struct Others {
     sum: Counts,
-    /// What every partition had counted at the last look.
+    /// The counts of every partition at the last collection.
     last: BTreeMap<Number, Counts>,
 }
 
 impl Others {
-    /// The first `shown` lines, and one more that sums up the others.
+    /// The first `shown` lines, and one more with the sum of the others.
     fn sum_up(
         &mut self,
         mut lines: Vec<(Number, PartitionSample)>,
@@ -130,8 +132,8 @@ impl Partitions {
         Self { engine, others: Mutex::default() }
     }
 
-    /// Oldest first, so that the same partitions keep their lines. What they hold is read once, so
-    /// that figures agree.
+    /// Oldest first, so that the same partitions keep their lines. Sizes are read once, so that
+    /// figures agree.
     fn containers(&self) -> Vec<(Arc<Container>, ContainerSizes)> {
         let catalog = self.engine.catalog();
         let containers = catalog.databases().flat_map(|database| catalog.containers(database.rid));
@@ -234,7 +236,7 @@ impl Collector for Partitions {
     }
 }
 
-/// Name, explanation and value of a metric; where it has none there is no line.
+/// Name, explanation and value of a metric; without a value there is no line.
 type Gauge = (&'static str, &'static str, fn(&PartitionSample) -> Option<f64>);
 type Counter = (&'static str, &'static str, fn(&Counts) -> f64);
 
@@ -242,7 +244,7 @@ fn labels(line: &PartitionSample) -> [(&'static str, &str); 3] {
     [("database", &line.database), ("container", &line.container), ("partition", &line.partition)]
 }
 
-/// One line for the status that each partition has; the others are 0 and left out.
+/// One line for the current status of each partition; other statuses would be 0 and are left out.
 fn encode_statuses(encoder: &mut DescriptorEncoder<'_>, lines: &[PartitionSample]) -> fmt::Result {
     let (name, help) = ("planisphere_partition_status", "1 for the status that a partition has");
     let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
@@ -308,7 +310,7 @@ mod tests {
 
     const CONTAINER: ContainerRid = ContainerRid { database: DatabaseRid(1), number: 1 };
 
-    /// Partition `n`, of which so many requests are counted.
+    /// Partition `n` with this count of requests.
     fn line(n: u32, requests: u64) -> (Number, PartitionSample) {
         let line = PartitionSample {
             partition: n.to_string(),
@@ -343,12 +345,12 @@ mod tests {
         };
         assert_eq!(looked(&[(0, 10), (1, 10), (2, 10), (3, 10)]), Some(20));
         assert_eq!(looked(&[(0, 10), (1, 10), (2, 15), (3, 10)]), Some(25));
-        // 0 goes, so that 2 gets lines of its own.
+        // Partition 0 is removed, so that 2 gets lines of its own.
         assert_eq!(looked(&[(1, 10), (2, 16), (3, 11)]), Some(26));
-        // 4 comes, and 3 begins anew.
+        // Partition 4 is added, and the counter of 3 restarts.
         assert_eq!(looked(&[(1, 10), (2, 16), (3, 2), (4, 3)]), Some(26 + 2 + 3));
         assert_eq!(looked(&[(3, 2), (4, 3)]), None);
-        // 4 was counted under its own name meanwhile.
+        // Partition 4 had lines of its own in the meantime.
         assert_eq!(looked(&[(3, 2), (5, 0), (4, 9)]), Some(31 + 6));
     }
 

@@ -10,11 +10,11 @@ use prometheus_client::metrics::MetricType;
 
 use crate::connections::Connections;
 
-/// What the process is made of and how its store does.
+/// Metrics of the process and the health of its store.
 pub(super) struct Process {
     started: SystemTime,
     connections: Connections,
-    /// As it was last looked at, which a collector can't wait for.
+    /// The last known health, because a collector can't wait for a new one.
     pub(super) store: Mutex<storage::Health>,
 }
 
@@ -108,7 +108,7 @@ fn gauge(encoder: &mut DescriptorEncoder<'_>, name: &str, help: &str, value: f64
     encoder.encode_descriptor(name, help, None, MetricType::Gauge)?.encode_gauge(&value)
 }
 
-/// Bytes of memory that are really there, where the system says so.
+/// Resident memory in bytes, if the system reports it.
 #[cfg(target_os = "linux")]
 fn resident_bytes() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/self/statm").ok()?;

@@ -1,6 +1,6 @@
-//! Requests by kind, status and time taken.
+//! Requests by kind, status and latency.
 //!
-//! Every request passes here, so what it costs counts: a search in a small table and four relaxed
+//! Every request is counted here, so the cost matters: a search in a small table and four relaxed
 //! additions, nothing allocated and nothing locked.
 
 use std::fmt;
@@ -16,7 +16,7 @@ use prometheus_client::metrics::MetricType;
 
 use super::FormatCounters;
 
-/// Upper bounds of the classes that times are counted in, in nanoseconds.
+/// Upper bounds of the latency buckets, in nanoseconds.
 const BOUNDS: [u64; 17] = [
     50_000,
     100_000,
@@ -37,7 +37,7 @@ const BOUNDS: [u64; 17] = [
     10_000_000_000,
 ];
 
-/// Statuses that are counted apart; all others share the last place.
+/// Statuses with their own counter; all others share the last one.
 const STATUSES: [u16; 25] = [
     200, 201, 202, 204, 207, 304, 400, 401, 403, 404, 405, 408, 409, 410, 412, 413, 415, 423, 424,
     429, 431, 449, 500, 501, 503,
@@ -62,7 +62,7 @@ struct OperationCounters {
 
 impl OperationCounters {
     fn count(&self, status: u16, elapsed: Duration) {
-        // Counts stand alone: nothing is read by way of them.
+        // Counters are independent: no other data depends on them.
         let add = |counter: &AtomicU64, amount| counter.fetch_add(amount, Ordering::Relaxed);
         let nanos = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
         let status = STATUSES.binary_search(&status).unwrap_or(STATUSES.len());
@@ -164,7 +164,7 @@ mod tests {
         assert!(BOUNDS.is_sorted() && STATUSES.is_sorted());
     }
 
-    /// Operations with the numbers they are counted under, and the names they are shown by.
+    /// Checks that operations are listed in the order of their numbers and have distinct names.
     fn check_operations(operations: &[(usize, &str)]) {
         let mut names: Vec<_> = operations.iter().map(|(_, name)| name).collect();
         names.sort_unstable();
@@ -201,7 +201,7 @@ mod tests {
         ] {
             assert!(text.contains(&format!("{line}\n")), "{line} is not in\n{text}");
         }
-        // What never happened has no lines.
+        // Counters that are zero have no lines.
         assert!(!text.contains("patch_item"));
     }
 

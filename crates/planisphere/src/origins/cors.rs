@@ -1,7 +1,7 @@
-//! What browsers need to be told before pages may send requests and see the answers.
+//! The CORS headers with which browsers let pages send requests and see the responses.
 //!
-//! Only pages of origins that `--allow-host` names are told so, each by its own name, and never
-//! that the browser may add what it keeps for the user.
+//! Only pages of origins in `--allow-host` get them, each by its own name, and never with
+//! permission to send the user's credentials.
 
 use bytes::Bytes;
 use http_body_util::Full;
@@ -12,15 +12,15 @@ use hyper::header::{
 };
 use hyper::{Method, Request, Response, StatusCode};
 
-/// Asked by browsers before a page of the internet sends something to this machine.
+/// Browsers send this in a preflight request before a page of the internet accesses this machine.
 const REQUEST_PRIVATE_NETWORK: HeaderName =
     HeaderName::from_static("access-control-request-private-network");
 const ALLOW_PRIVATE_NETWORK: HeaderName =
     HeaderName::from_static("access-control-allow-private-network");
-/// For how many seconds a browser need not ask again.
+/// How many seconds a browser may cache a preflight response.
 const MAX_AGE_S: &str = "600";
 
-/// The answer to what a browser asks before it sends a request, if that is what this is.
+/// The response to a preflight request; `None` for other requests.
 pub(crate) fn preflight<B>(request: &Request<B>) -> Option<Response<Full<Bytes>>> {
     let asked = request.headers();
     let method = asked.get(ACCESS_CONTROL_REQUEST_METHOD)?;
@@ -41,7 +41,7 @@ pub(crate) fn preflight<B>(request: &Request<B>) -> Option<Response<Full<Bytes>>
     Some(response)
 }
 
-/// A response that pages of `origin` may see, unless it says already who may.
+/// Lets pages of `origin` read a response, unless its headers already name an origin.
 pub(crate) fn shown_to<B>(origin: &HeaderValue, mut response: Response<B>) -> Response<B> {
     let headers = response.headers_mut();
     if !headers.contains_key(ACCESS_CONTROL_ALLOW_ORIGIN) {

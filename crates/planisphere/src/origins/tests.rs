@@ -146,7 +146,7 @@ fn every_mark_of_a_browser_must_fit() {
     assert!(!check(&[page, ("sec-fetch-site", "cross-site")]));
     assert!(!check(&[page, ("origin", "http://evil.example")]));
     assert!(!check(&[page, ("referer", "http://evil.example/")]));
-    // What is allowed is of another site as far as the browser knows.
+    // For the browser an allowed origin is another site.
     let allowed = ("origin", "http://dashboard.example");
     assert!(check(&[
         allowed,
@@ -168,7 +168,7 @@ fn ports_that_are_not_written_are_those_of_the_scheme() {
     assert!(!own("localhost:8081", Scheme::Http, "http://localhost"));
     assert!(!own("localhost:443", Scheme::Https, "http://localhost"));
     assert!(own("localhost", Scheme::Https, "https://localhost"));
-    // Another server's, which has the other scheme's port.
+    // A page of another server, on the other scheme's port.
     assert!(!own("localhost", Scheme::Http, "https://localhost"));
     assert!(!own("localhost", Scheme::Https, "http://localhost"));
 }

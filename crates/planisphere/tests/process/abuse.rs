@@ -1,4 +1,4 @@
-//! Clients that are slow, silent, wordy or talk nonsense.
+//! Clients that are slow, silent, send too much or send nonsense.
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -65,20 +65,20 @@ fn the_admin_port_is_no_more_patient() {
     let mut stream = server.connect_admin().unwrap();
     let large = split.body(vec![b' '; 1 << 20]).send(&mut stream).unwrap();
     assert_eq!(large.status, 413);
-    // What was not wanted is read, so that the connection can be used again.
+    // The unread body is discarded, so that the connection can be used again.
     assert_eq!(Request::new("GET", "/_admin/v1/jobs").send(&mut stream).unwrap().status, 200);
     let endless = format!("/_admin/v1/{}", "x/".repeat(10_000));
     assert_eq!(Request::new("GET", &endless).send(&mut stream).unwrap().status, 404);
     assert_alive(&server);
 }
 
-/// Sends `bytes` again and again until the server has had enough; false if it never has.
+/// Sends `bytes` repeatedly until the server closes the connection; false if it never does.
 fn trickle(stream: &mut TcpStream, bytes: &[u8]) -> bool {
     stream.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
     (0..400).any(|_| {
         let mut answer = [0; 4096];
         let sent = stream.write_all(bytes);
-        // Waits for an answer for a while, which paces the sending.
+        // Waits for an answer for a short time, which paces the sending.
         let closed = match std::io::Read::read(stream, &mut answer) {
             Ok(count) => count == 0,
             Err(error) => !is_timeout(&error),
@@ -111,7 +111,7 @@ fn each_listener_has_an_idle_time_of_its_own() {
     tables.set_read_timeout(Some(crate::support::TIMEOUT)).unwrap();
     assert_eq!(ready.send(&mut tables).unwrap().status, 200);
     assert!(read_until_closed(&mut tables).is_empty());
-    // It was idle for longer, and is still open.
+    // It was idle for longer, but is still open.
     assert_eq!(ready.send(&mut nosql).unwrap().status, 200);
 }
 
@@ -194,7 +194,7 @@ fn a_client_that_leaves_in_the_middle_harms_nobody() {
 fn a_refused_body_is_read_to_its_end_so_that_the_answer_arrives() {
     let server = in_memory(&[]);
     let mut stream = connect(&server);
-    // Nobody is authenticated by this, so nobody wants its twelve megabytes.
+    // The request is not authenticated, so no handler reads its twelve megabytes.
     let unsigned = Request::new("POST", "/dbs").body(vec![b' '; 12 << 20]);
     let response = unsigned.send(&mut stream).unwrap();
     assert!(matches!(response.status, 401 | 413), "{}", response.status);
@@ -210,7 +210,7 @@ fn items_of_tens_of_megabytes_are_told_that_they_are_too_large() {
             .header("x-ms-documentdb-partitionkey", "[\"a\"]")
     };
     crate::support::fill(&server);
-    // As clients do that send all of a request before they look for an answer.
+    // Like clients that send all of a request before they read the response.
     for megabytes in [3, 30, 50, 90] {
         let mut stream = connect(&server);
         let item = signed("docs", "dbs/shop/colls/orders").body(vec![b' '; megabytes << 20]);
@@ -218,7 +218,7 @@ fn items_of_tens_of_megabytes_are_told_that_they_are_too_large() {
         assert_eq!(refused.status, 413, "{megabytes} MB: {}", refused.text());
         assert_eq!(Request::new("GET", "/ready").send(&mut stream).unwrap().status, 200);
     }
-    // As those do that do not know the length beforehand.
+    // Like clients that do not know the length beforehand.
     let mut stream = connect(&server);
     let item = signed("docs", "dbs/shop/colls/orders").header("transfer-encoding", "chunked");
     stream.write_all(&item.bytes()).unwrap();
@@ -253,8 +253,8 @@ fn one_connection_too_many_takes_the_place_of_an_idle_one() {
     for stream in [&mut first, &mut second] {
         assert_eq!(Request::new("GET", "/ready").send(stream).unwrap().status, 200);
     }
-    // A client can have its answer before the server has noted that the connection is idle, so
-    // which of them makes room is open, and for a moment perhaps none does.
+    // A client can have its answer before the server has recorded that the connection is idle. So
+    // the test can't know which connection is closed, and for a moment perhaps none can be.
     let ready = Request::new("GET", "/ready");
     let third = (0..1000).map(|_| connect(&server)).find_map(|mut stream| {
         let response = ready.send(&mut stream).ok()?;

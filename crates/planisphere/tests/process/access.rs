@@ -1,4 +1,4 @@
-//! Who may do what, over the wire: every operation on every resource with every kind of token.
+//! Authorization over the wire: every operation on every resource with every kind of token.
 
 use std::net::TcpStream;
 
@@ -11,7 +11,7 @@ use crate::support::{connect, in_memory};
 
 const KEY: &str = "x-ms-documentdb-partitionkey";
 
-/// What a request does to what it names.
+/// The effect of a request on its resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Effect {
     Read,
@@ -19,22 +19,22 @@ enum Effect {
 }
 use Effect::{Read, Write};
 
-/// What a request touches. Keys are those of the header.
+/// The resource of a request. Keys are those of the header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Subject {
     /// The account's own description.
     Account,
-    /// Databases, users, permissions, offers: nothing of a container.
+    /// Databases, users, permissions, offers: nothing in a container.
     Elsewhere,
     /// Container `other` and its items.
     Other,
     /// The description of container `c` and its ranges.
     Description,
-    /// How a query of container `c` would be run.
+    /// The query plan of a query of container `c`.
     Plan,
     /// Container `c` itself.
     Container,
-    /// Items of `c` under one key, or under all.
+    /// Items of `c` with one key, or with all.
     Items(Option<&'static str>),
     /// One item of `c`, by key and id.
     Item(&'static str, &'static str),
@@ -42,7 +42,7 @@ enum Subject {
     Scripts,
     /// One script of `c`.
     Script(&'static str),
-    /// A run of one within a key.
+    /// A run of a procedure within a key.
     Run(&'static str, &'static str),
 }
 use Subject::{
@@ -56,16 +56,16 @@ struct Operation {
     request: Request,
 }
 
-/// What a token was given for.
+/// The scope of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Scope {
     Container(&'static str),
     Key(&'static str),
     Item(&'static str, &'static str),
     Script(&'static str),
-    /// The permission was deleted after its token was made.
+    /// A token whose permission was deleted after it was issued.
     Revoked,
-    /// The token was changed on its way.
+    /// A modified token.
     Forged,
 }
 
@@ -76,8 +76,8 @@ struct Token {
     text: String,
 }
 
-/// The status of a refusal, or `None` where there must be none. Written down from the documents,
-/// not from the server.
+/// The expected status of a refusal, or `None` if the request is allowed. Written from the
+/// documents, not from the server.
 fn refusal(token: &Token, operation: &Operation) -> Option<u16> {
     if matches!(token.scope, Scope::Revoked | Scope::Forged) {
         return Some(401);
@@ -146,7 +146,7 @@ fn bulk(keys: &[&str]) -> Request {
         .header("x-ms-documentdb-partitionkeyrangeid", "0")
 }
 
-/// Everything that can be asked, with what it touches.
+/// Every possible operation, with its subject.
 fn operations() -> Vec<Operation> {
     let (docs, sprocs) = ("/dbs/d/colls/c/docs", "/dbs/d/colls/c/sprocs");
     let get = |path: &str| Request::new("GET", path);
@@ -285,7 +285,7 @@ fn operations() -> Vec<Operation> {
         ("delete s", Write, Script("s"), delete("/dbs/d/colls/c/sprocs/s")),
         ("list triggers", Read, Scripts, get("/dbs/d/colls/c/triggers")),
         ("list functions", Read, Scripts, get("/dbs/d/colls/c/udfs")),
-        // Last, for those who may.
+        // Last, because it succeeds for authorized callers.
         ("delete the container", Write, Container, delete("/dbs/d/colls/c")),
     ];
     list.into_iter()
@@ -293,7 +293,7 @@ fn operations() -> Vec<Operation> {
         .collect()
 }
 
-/// A request by the owner of the account.
+/// A request signed with the account's key.
 fn owner(
     server: &TestServer,
     stream: &mut TcpStream,
@@ -347,7 +347,8 @@ fn set_up(server: &TestServer, stream: &mut TcpStream) -> Vec<Token> {
         (Scope::Container("c"), json!("dbs/d/colls/c"), Value::Null),
     ];
     let mut tokens = Vec::new();
-    // A user may have one permission for a resource, so those to write are another user's.
+    // A user may have one permission for a resource, so the permissions to write belong to another
+    // user.
     for (mode, user) in [(Read, "reader"), (Write, "u")] {
         make("POST", "/dbs/d/users", "users", "dbs/d", &json!({"id": user}));
         let link = format!("dbs/d/users/{user}");

@@ -1,4 +1,4 @@
-//! The admin API of the real binary: who may use it, and that it does what it says.
+//! The admin API of the real binary: its authorization and its operations.
 
 use std::io::Write;
 
@@ -23,7 +23,7 @@ fn with_the_well_known_key_the_admin_port_needs_none() {
     for key in [server.key(), READER] {
         assert_eq!(ask_admin(&server, &bearer(plain.clone(), key)).status, 200);
     }
-    // A key that is given must be one.
+    // A given key must be valid.
     assert_eq!(ask_admin(&server, &bearer(plain.clone(), MINE)).status, 401);
     let garbled = plain.clone().header("authorization", "type=master");
     assert_eq!(ask_admin(&server, &garbled).status, 401);
@@ -88,7 +88,7 @@ fn a_read_only_key_reads_and_does_nothing_else() {
 fn a_browser_is_no_way_in() {
     let server = in_memory(&[]);
     let port = server.ready().admin.unwrap().port();
-    // The page's own name still points here after its record was changed.
+    // The page's own name still resolves to this machine after its DNS record was changed.
     let rebound = |path: &str| {
         let mut stream = server.connect_admin().unwrap();
         let text = format!("GET {path} HTTP/1.1\r\nhost: evil.example:{port}\r\n\r\n");
@@ -107,12 +107,13 @@ fn a_browser_is_no_way_in() {
     ] {
         let refused = ask_admin(&server, &form.clone().header(name, value));
         assert_eq!(refused.status, 403, "{name}: {value}");
-        // The key is public, so a page that knows it is refused as well, on both ports.
+        // The key is well known, so a page that sends it is refused too, on both ports.
         let with_key = bearer(form.clone(), server.key()).header(name, value);
         assert_eq!(ask_admin(&server, &with_key).status, 403, "{name}: {value}");
         assert_eq!(with_key.send(&mut connect(&server)).unwrap().status, 403, "{name}: {value}");
     }
-    // No answer invites a browser to show it to another page, whatever it asks beforehand.
+    // No response lets a browser show it to a page of another site, whatever the preflight request
+    // asks for.
     let preflight = Request::new("OPTIONS", JOBS).header("origin", "http://evil.example");
     let refused = ask_admin(&server, &preflight);
     assert_eq!((refused.status, refused.header("access-control-allow-origin")), (403, None));

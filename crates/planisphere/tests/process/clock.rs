@@ -1,4 +1,4 @@
-//! A server whose clock is behind what it has stored.
+//! A server whose clock is behind the times in its store.
 
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -16,7 +16,7 @@ fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
 }
 
-/// Has an engine whose clock is ahead fill a directory.
+/// Fills a directory with an engine whose clock is ahead.
 fn fill(dir: &std::path::Path, seconds: u64) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {

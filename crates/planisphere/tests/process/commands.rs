@@ -161,7 +161,7 @@ fn the_local_server_and_its_key_are_found_by_the_data_directory() {
     let data = server.data_dir();
     let found = run(&["partitions", "show", "--data", data.to_str().unwrap()]);
     assert!(said(&found).contains("shop/orders"));
-    // Without it the key is not known.
+    // Without the data directory the key is not known.
     let refused = on(&server, &["partitions", "show", "--data", "/does/not/exist"]);
     assert_eq!(refused.status.code(), Some(1));
     assert!(stderr_of(&refused).contains("--key-file"), "{}", stderr_of(&refused));
@@ -292,7 +292,7 @@ fn a_container_is_queried_over_its_partitions() {
         "planisphere: Identifier 'd' could not be resolved. (SC2001)\nline 3:\n  \
          WHERE d.n = 1\n        ^\n"
     );
-    // Mistakes without a place are told in words, too.
+    // Mistakes without a position are reported as text, too.
     let wrong = stderr_of(&query(&["SELECT * FROM c ORDER BY LOWER(c.pk)"]));
     assert!(wrong.starts_with("planisphere: Unsupported ORDER BY clause."), "{wrong}");
     assert!(!wrong.contains('{'), "{wrong}");
@@ -301,8 +301,8 @@ fn a_container_is_queried_over_its_partitions() {
     assert!(stderr_of(&wrong).contains("is not JSON"), "{}", stderr_of(&wrong));
 }
 
-/// A server with container `shop/large` of `items` items of 250 KB, given `throughput` when it is
-/// made and 400 afterwards.
+/// A server with container `shop/large` of `items` items of 250 KB, created with `throughput` and
+/// set to 400 RU/s afterwards.
 fn with_large_items(items: u32, throughput: &str) -> TestServer {
     let server = in_memory(&["--throttling", "on"]);
     let mut stream = connect(&server);
@@ -326,13 +326,13 @@ fn with_large_items(items: u32, throughput: &str) -> TestServer {
 #[test]
 fn a_query_waits_for_request_units_and_returns_every_row() {
     let server = with_large_items(40, "10000");
-    // Each page looks at all items, which costs more than two seconds' worth, so that the second
-    // one is refused until the debt is paid back.
+    // Each page reads all items, which costs more than two seconds' throughput, so that the second
+    // page is refused until the debt is paid back.
     let text = "SELECT DISTINCT VALUE c.pk FROM c";
     let all = on(&server, &["query", "shop/large", text, "--max", "0", "--page", "20"]);
     assert_eq!(said(&all).lines().count(), 40, "{}", stderr_of(&all));
     assert!(stderr_of(&all).contains("40 rows"), "{}", stderr_of(&all));
-    // Programs are told what happened.
+    // Programs get the structured error.
     let ask = Request::new("POST", "/_admin/v1/containers/shop/large/query");
     let refused = ask_admin(&server, &ask.body(json!({"query": text}).to_string()));
     assert_eq!(refused.status, 429);
@@ -369,7 +369,7 @@ fn a_query_is_explained() {
     let json = json_of(&on(&server, &["explain", "shop/orders", text, "--json"]));
     assert_eq!(json["partitions"].as_array().unwrap().len(), 2);
     assert_eq!(json["partitions"][0].get("partitionKey"), None);
-    // Within one partition key, which the filter or the command line says, that is what is asked.
+    // With a filter or a command line that names one partition key, only that key is read.
     let all = "SELECT * FROM c WHERE IS_DEFINED(c.id)";
     let pinned = ["explain", "shop/orders", all, "-k", "\"k7\""];
     let filtered = ["explain", "shop/orders", "SELECT * FROM c WHERE c.pk = 'k7' AND c.x = c.y"];

@@ -1,4 +1,4 @@
-//! The data directory: who may read it, what it must hold, and what may be done with it.
+//! The data directory: its permissions, its content, and the commands on it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ fn start(dir: &Path) -> TestServer {
     builder().data_dir(dir).start().unwrap()
 }
 
-/// A stopped directory with some items, beside room for others.
+/// A data directory with some items, whose server has stopped, and its temporary parent directory.
 fn stopped() -> (tempfile::TempDir, PathBuf) {
     let home = tempfile::tempdir().unwrap();
     let dir = home.path().join("data");
@@ -41,7 +41,7 @@ fn has_items(server: &TestServer) -> bool {
     list.send(&mut connect(server)).unwrap().text().contains("orders")
 }
 
-/// What a start that must not succeed says.
+/// The error of a start that must fail.
 fn refusal(dir: &Path) -> String {
     let mut serve = Command::new(binary());
     serve.args(["serve", "--ports", "auto", "--ready-json", "--data"]).arg(dir);
@@ -71,7 +71,7 @@ mod modes {
         let dir = home.path().join("data");
         let mut server = builder().args(["--bind", "0.0.0.0"]).data_dir(&dir).start().unwrap();
         fill(&server);
-        // Makes the authority of TLS.
+        // Creates the certificate authority.
         assert_eq!(get(&server, "/_explorer/emulator.pem").status, 200);
         assert!(dir.join("account.key").exists() && dir.join("tls").exists());
         assert_private(&dir);

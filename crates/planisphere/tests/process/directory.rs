@@ -1,4 +1,4 @@
-//! Bearer tokens of a directory, issued by one that lives in the test.
+//! Bearer tokens of a directory whose issuer runs in the test.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -37,7 +37,7 @@ impl Issuer {
         .to_string()
     }
 
-    /// What a client sends for a principal whose token ends in `seconds`.
+    /// The authorization header for a principal whose token expires in `seconds`.
     #[expect(clippy::disallowed_methods, reason = "the server compares with the real time")]
     fn authorization(&self, principal: &str, seconds: i64) -> String {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
@@ -126,7 +126,7 @@ fn tokens_of_the_issuer_are_good_for_data() {
     assert_eq!((expired.status, expired.header("x-ms-substatus")), (401, Some("5006")));
     let theirs = Issuer::new("one").authorization("writer", 600);
     assert_eq!(ask(&server, &theirs, "GET", "/", &Value::Null).status, 401);
-    // Data is all that they are good for.
+    // The tokens are valid for data only.
     let admin = Request::new("GET", "/_admin/v1/containers").header("authorization", &writer);
     assert_eq!(admin.send(&mut connect(&server)).unwrap().status, 403);
     let log = server.stderr();

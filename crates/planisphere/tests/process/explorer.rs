@@ -25,7 +25,7 @@ fn the_page_says_what_there_is() {
         for part in [server.endpoint(), &admin, server.key(), "planisphere db create"] {
             assert!(text.contains(part), "{part} is not in {text}");
         }
-        // Nothing is loaded from elsewhere, or run.
+        // The page loads nothing from elsewhere and runs nothing.
         assert!(!text.contains("src=") && !text.contains("<script") && !text.contains("@import"));
     }
 }

@@ -1,4 +1,4 @@
-//! Faults that tests ask the real binary for.
+//! Fault injection on the real binary.
 
 use serde_json::{Value, json};
 use testkit::http::{Request, Response};
@@ -60,7 +60,7 @@ fn a_partition_is_refused_and_the_others_are_not() {
         let request = request.header("content-type", "application/json").body(body.to_string());
         assert_eq!(request.send(&mut connect(&server)).unwrap().status, 201);
     };
-    // A database that shares its throughput, so that the container has the default ranges.
+    // A database with shared throughput, so that the container has the default number of ranges.
     let shared = Request::new("POST", "/dbs")
         .signed(server.key(), "dbs", "")
         .header("x-ms-offer-throughput", "400")
@@ -86,7 +86,7 @@ fn a_partition_is_refused_and_the_others_are_not() {
         let expected = Some(substatus.as_str()).filter(|text| *text != "0");
         assert_eq!(seen(&read(&server, first)), (status, expected));
         assert_eq!(read(&server, second).status, 404);
-        // What does not say which partition it needs, needs all.
+        // A request that names no partition touches all of them.
         let list = Request::new("GET", "/dbs/shop/colls/orders/docs").signed(
             server.key(),
             "docs",

@@ -1,8 +1,8 @@
 //! A disk that gets full under a server and has room again.
 //!
-//! The first test needs a small file system of its own, which only root may mount; the same with a
-//! disk that is made up is in the engine's tests. In the second, writes fail for good: a limit on
-//! the size of files does that, and nobody sees it coming.
+//! The first test needs its own small file system, which only root may mount; the engine's tests do
+//! the same with a simulated disk. In the second test writes fail permanently because of a limit on
+//! the size of files, which the server cannot foresee.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use testkit::server::{ServerBuilder, TestServer};
 
 use crate::support::{TIMEOUT, binary, builder, connect, fill, get};
 
-/// Its third is what must be free, some 21 MB.
+/// The server requires a third of it to be free, some 21 MB.
 const SIZE: &str = "size=64m";
 
 struct SmallDisk(PathBuf);
@@ -27,7 +27,7 @@ impl SmallDisk {
         mount.output().is_ok_and(|output| output.status.success()).then_some(Self(at))
     }
 
-    /// Leaves so many bytes to others.
+    /// Leaves so many bytes free.
     fn leave(&self, bytes: u64) {
         let ballast = self.0.join("ballast");
         let _ = fs::remove_file(&ballast);
@@ -76,7 +76,7 @@ fn delete(server: &TestServer, key: &str) -> Response {
     item(server, "DELETE", &format!("/{link}"), link, key)
 }
 
-/// Asks until the answer has this status.
+/// Repeats a request until the response has this status.
 #[expect(clippy::disallowed_methods, reason = "the server runs in real time")]
 fn until(status: u16, ask: impl Fn() -> Response) -> Response {
     let deadline = std::time::Instant::now() + TIMEOUT;
@@ -89,7 +89,7 @@ fn until(status: u16, ask: impl Fn() -> Response) -> Response {
     }
 }
 
-/// Waits until the log has this, without writing anything.
+/// Waits until the log contains this text, without writing anything.
 #[expect(clippy::disallowed_methods, reason = "the server runs in real time")]
 fn until_said(server: &TestServer, what: &str) {
     let deadline = std::time::Instant::now() + TIMEOUT;
@@ -139,7 +139,7 @@ fn writes_wait_for_room_and_go_on_by_themselves() {
     assert_eq!(create(&server, "k2").status, 409, "nothing was lost");
 }
 
-/// Lets the server write files of so many bytes.
+/// Limits the size of files that the server may write.
 #[cfg(target_os = "linux")]
 fn limit_files(server: &TestServer, bytes: Option<u64>) {
     use rustix::process::{Pid, Resource, Rlimit, prlimit};
@@ -154,7 +154,7 @@ fn writes_go_on_after_one_has_failed() {
     use std::os::unix::fs::PermissionsExt;
 
     let home = tempfile::tempdir().unwrap();
-    // Without that the limit ends the process.
+    // Otherwise the limit's signal ends the process.
     let script = home.path().join("start");
     let line = format!("#!/bin/sh\ntrap '' XFSZ\nexec '{}' \"$@\"\n", binary());
     fs::write(&script, line).unwrap();

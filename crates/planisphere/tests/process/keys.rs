@@ -94,7 +94,7 @@ fn short_fingerprint(key: &str) -> String {
     front::Key::parse(key).unwrap().short_fingerprint()
 }
 
-/// Asks the admin port for a new key, with a key of the account or without.
+/// Requests a new key on the admin port, with or without a key of the account.
 fn regenerate(server: &TestServer, kind: &str, key: Option<&str>) -> Response {
     let mut request = Request::new("POST", "/_admin/v1/keys/regenerate");
     if let Some(key) = key {
@@ -115,7 +115,7 @@ fn keys_are_replaced_while_the_server_runs_and_stay_replaced() {
         keys.iter().map(|key| read_account(server, key).status).collect()
     };
     assert_eq!(statuses(&server, &[WELL_KNOWN, &primary, MINE]), [401, 200, 200]);
-    // Nobody has the key by just being on this machine any more.
+    // Being on this machine is no longer enough.
     assert_eq!(regenerate(&server, "secondary", None).status, 401);
     let refused = regenerate(&server, "secondary", Some(WELL_KNOWN));
     let (fingerprint, text) = (short_fingerprint(&primary), refused.text());
@@ -166,7 +166,7 @@ fn the_command_line_shows_and_replaces_keys() {
     let told: serde_json::Value = serde_json::from_str(&told).unwrap();
     let key = told["key"].as_str().unwrap();
     assert_eq!(read_account(&server, key).status, 200);
-    // It finds the new key where the server keeps it.
+    // It reads the new key from the server's data directory.
     let shown = said(&["keys", "show", "--data", data]);
     assert!(shown.contains("fingerprint") && !shown.contains("well-known"), "{shown}");
     assert!(!shown.contains(key));

@@ -1,4 +1,4 @@
-//! The real binary, started, talked to, abused and stopped.
+//! Tests of the real binary: start, requests, bad clients and stop.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on should panic")]
 
 mod abuse;

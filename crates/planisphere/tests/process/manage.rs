@@ -170,7 +170,7 @@ fn every_flag_is_in_the_container() {
     );
     let excluded = read["indexingPolicy"]["excludedPaths"].as_array().unwrap();
     assert!(excluded.contains(&json!({"path": "/blob/*"})), "{excluded:?}");
-    // What the command shows is what clients read.
+    // The command shows the same description that clients read.
     let shown = json_of(&on(&server, &["container", "show", "shop/users", "--json"]));
     assert_eq!(shown["definition"], read);
     let item = |id: &str, email: &str| json!({"id": id, "tenant": "t", "user": "u", "email": email, "first": id, "last": id});
@@ -263,7 +263,7 @@ fn scripts_can_run_again() {
     for expected in [true, false] {
         assert_eq!(delete(&["db", "delete", "shop"])["deleted"], expected);
     }
-    // A container of a database that is gone is gone too.
+    // A container of a deleted database is missing too.
     assert_eq!(delete(&["container", "delete", "shop/orders"])["deleted"], false);
 }
 
@@ -287,7 +287,7 @@ fn a_throttled_command_waits_for_its_turn() {
     ] {
         throttle(operation);
         said(&on(&server, arguments));
-        // All of them happened to the command.
+        // The command received all of the injected faults.
         let left = ask_admin(&server, &Request::new("GET", "/_admin/v1/faults")).json();
         assert_eq!(left, json!({"faults": []}), "{arguments:?}");
     }
@@ -320,7 +320,7 @@ fn programs_use_the_same_api() {
     );
     assert_eq!((status, location.as_deref()), (201, Some(orders)), "{made}");
     assert_eq!(ask("GET", orders, Value::Null), (200, None, made.clone()));
-    // A description that was read makes another container like it.
+    // An exported description creates an equal container.
     let (status, _, same) = {
         let mut definition = made["definition"].clone();
         definition["id"] = "again".into();

@@ -47,7 +47,7 @@ fn a_server_in_memory_is_emptied_however_much_it_has() {
     assert_eq!(databases(&server), 0);
     let offers = Request::new("GET", "/offers").signed(server.key(), "offers", "");
     assert_eq!(offers.send(&mut connect(&server)).unwrap().json()["_count"], 0);
-    // What is made under the same names has nothing of what was there.
+    // New resources under the same names contain none of the old data.
     fill(&server);
     let users = Request::new("GET", "/dbs/shop/users").signed(server.key(), "users", "dbs/shop");
     assert_eq!(users.send(&mut connect(&server)).unwrap().json()["_count"], 0);
@@ -65,7 +65,7 @@ fn data_on_disk_is_deleted_only_if_that_is_said() {
     assert_eq!(post(&server, "/_admin/v1/reset", &json!({"yes": false})), 403);
     assert_eq!(post(&server, "/_admin/v1/reset", &json!({"really": true})), 400);
     assert_eq!(databases(&server), 1);
-    // What is under way ends with the container that it is about.
+    // A running job ends when its container is deleted.
     said(&on(&server, &["partitions", "split", "shop/orders", "0", "--manual"]));
     assert!(said(&on(&server, &["reset", "--yes"])).starts_with("Deleted 1 database"));
     server.restart().unwrap();

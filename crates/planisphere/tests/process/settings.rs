@@ -1,4 +1,4 @@
-//! Settings files, environment variables and flags, as the binary takes them.
+//! Settings files, environment variables and flags of the binary.
 
 use std::process::Command;
 
@@ -114,7 +114,7 @@ fn misplaced_flags_and_values_are_explained() {
     }
 }
 
-/// Starts nothing: a setting that is refused ends the program.
+/// Fails to start because of an invalid setting, and returns the error.
 fn refused(variables: &[(&str, &str)]) -> String {
     let arguments = ["serve", "--memory", "--ports", "auto", "--key", "short"];
     let variables = variables.iter().copied();

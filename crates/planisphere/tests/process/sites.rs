@@ -1,4 +1,4 @@
-//! What browsers send for pages of other sites, on every listener.
+//! Requests that browsers send for pages of other sites, on every listener.
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
 
@@ -76,7 +76,7 @@ fn a_name_that_was_re_pointed_is_no_way_in() {
             assert_refused(&refused, &format!("--allow-host {other}"), name);
         }
     }
-    // Over TLS it is the same, and what needs no key is told to everybody.
+    // The same holds over TLS, and requests that need no key are answered.
     let pem = get(&server, "/_explorer/emulator.pem");
     let rebound = Request::new("GET", "/").signed(server.key(), "", "").host("evil.example");
     let refused = rebound.send(&mut connect_tls(&server, &pem.body, "localhost")).unwrap();
@@ -152,7 +152,8 @@ fn pages_of_other_sites_are_refused_on_every_listener() {
     }
 }
 
-/// A shared access signature with which anybody may add to a table, as a query.
+/// A shared access signature in a query string, made with a well-known key, for adding entities to
+/// a table.
 fn sas_to_add(table: &str) -> String {
     let (expiry, version) = ("2099-01-01T00:00:00Z", "2019-02-02");
     let resource = format!("/table/{DEVELOPMENT}/{table}");
@@ -174,7 +175,7 @@ fn create_table(server: &TestServer) {
     assert_eq!(ask(storage(server), &create).status, 201);
 }
 
-/// What a form or `fetch` of any page can send without asking beforehand.
+/// A request that a form or `fetch` of any page can send without a preflight request.
 fn simple_insert(row: &str) -> Request {
     Request::new("POST", &format!("/devstoreaccount1/notes?{}", sas_to_add("notes")))
         .body(json!({"PartitionKey": "p", "RowKey": row}).to_string())
@@ -227,7 +228,7 @@ fn a_rule_of_the_table_service_lets_its_origins_in() {
     assert_eq!(answer.header("access-control-allow-origin"), Some("http://app.example"));
     let answer = preflight("http://evil.example");
     assert_eq!((answer.status, answer.header("access-control-allow-origin")), (403, None));
-    // Rules are about tables.
+    // CORS rules apply to tables only.
     let nosql = Request::new("GET", "/").signed(server.key(), "", "");
     let nosql = nosql.header("origin", "http://app.example");
     assert_refused(&nosql.send(&mut connect(&server)).unwrap(), "http://app.example", "nosql");
@@ -292,7 +293,7 @@ fn pages_that_were_allowed_may_ask_and_see_the_answer() {
         let answer = ask(address, &page.clone().header("sec-fetch-site", "cross-site"));
         assert_eq!(answer.status, 200, "{name}: {}", answer.text());
         assert_eq!(answer.header(allow_origin), Some("https://app.example"), "{name}");
-        // A name that was re-pointed stays out, whatever it says of itself.
+        // A name whose DNS record was changed is refused, whatever its headers state.
         assert_refused(&ask(address, &page.host("evil.example")), "evil.example", name);
         let plain = ask(address, &request);
         assert_eq!((plain.status, plain.header(allow_origin)), (200, None), "{name}");
@@ -315,7 +316,7 @@ fn with_a_key_of_ones_own_only_the_admin_api_looks_at_pages() {
             assert_eq!(page.status, 200, "{name}: {}", page.text());
         }
     }
-    // The key of the development account is still one that everybody knows.
+    // The key of the development account is still a well-known one.
     create_table(&server);
     assert_eq!(ask(storage(&server), &simple_insert("1")).status, 201);
     let rebound = simple_insert("2").host("evil.example");

@@ -1,4 +1,4 @@
-//! The server is killed in every stage of a split and of a merge, and loses nothing.
+//! Kills the server in every stage of a split and of a merge, and checks that no data is lost.
 
 use serde_json::{Value, json};
 use testkit::http::Request;
@@ -10,14 +10,14 @@ const PARTITIONS: &str = "/_admin/v1/containers/shop/orders/partitions";
 const DOCS: &str = "/dbs/shop/colls/orders/docs";
 const KEYS: usize = 40;
 
-/// Where the server is killed.
+/// The stage in which the server is killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// Rows are being copied, and that is stopped somewhere on the way.
+    /// Rows are being copied, and the copy is interrupted.
     Copying,
     /// All rows are copied, the old partitions serve.
     Copied,
-    /// The old partitions stand still.
+    /// Writes to the old partitions are held.
     Swapping,
     /// The new partitions have just taken over.
     Over,
@@ -94,7 +94,7 @@ fn begin(server: &TestServer) -> Value {
     admin(server, "POST", &path, &body)["id"].clone()
 }
 
-/// Brings a job to `stage`, with writes on the way.
+/// Advances a job to `stage`, with writes in between.
 fn drive(server: &TestServer, stage: Stage, versions: &mut [usize]) -> Value {
     let id = begin(server);
     if stage == Stage::Copying {
@@ -106,7 +106,8 @@ fn drive(server: &TestServer, stage: Stage, versions: &mut [usize]) -> Value {
     }
     match stage {
         Stage::Copying => {}
-        // The step that follows the copy waits for its end, but takes the step as well.
+        // The request for the step after the copy waits for the copy's end, but also takes the
+        // step.
         Stage::Copied => while job(server, &id)["progress"] != 1.0 {},
         Stage::Swapping => {
             assert_eq!(step(server, &id, "advance")["phase"], "swapping");
@@ -131,7 +132,7 @@ fn nothing_is_lost_in_any_stage_of_a_split_or_merge() {
     for key in 0..KEYS {
         assert_eq!(write(&server, key, 0), 201);
     }
-    // Splits and merges take turns.
+    // Splits and merges alternate.
     for stage in [Stage::Copying, Stage::Copied, Stage::Swapping, Stage::Over].repeat(2) {
         let ranges_before = partition_ids(&server).len();
         let id = drive(&server, stage, &mut versions);

@@ -1,5 +1,5 @@
-//! Clients by the hundred that keep memory in use: they stall in the middle of a request, or do not
-//! take their answer.
+//! Hundreds of clients that keep memory in use: they stall in the middle of a request, or do not
+//! receive their reply.
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -10,9 +10,9 @@ use testkit::server::TestServer;
 
 use crate::support::{TIMEOUT, connect, fill, in_memory};
 
-/// What all of them together may make the server grow by.
+/// By how much all of them together may make the server grow.
 const GROWTH_BYTES_MAX: u64 = 150 << 20;
-/// A large write of a neighbour is answered by then on a busy machine.
+/// A large write of another client must be answered within this time on a busy machine.
 const NEIGHBOUR_MAX: Duration = Duration::from_secs(20);
 const ITEM_BYTES: usize = 1_900_000;
 const CONTAINER: &str = "dbs/shop/colls/orders";
@@ -49,7 +49,8 @@ fn now() -> Instant {
     Instant::now()
 }
 
-/// Asks for small things until stalled clients were seen off and the server is small again.
+/// Sends small requests until stalled clients were disconnected and the server's memory is small
+/// again.
 fn served_until_small(server: &TestServer, before: u64) {
     let deadline = now() + TIMEOUT * 2;
     let small = read(server, "1", "k1");
@@ -70,7 +71,7 @@ fn served_until_small(server: &TestServer, before: u64) {
 fn answers_that_nobody_takes_are_bounded_together() {
     let server = with_items();
     let before = resident_bytes(&server);
-    // The first ones end in the buffers of the operating system, the last one in the server.
+    // The first ones end up in the buffers of the operating system, the last one in the server.
     let several = read(&server, "large", "large").bytes().repeat(8);
     let clients: Vec<TcpStream> = (0..150)
         .map(|_| {
@@ -91,7 +92,7 @@ fn heads_without_an_end_are_bounded_together() {
     let clients: Vec<TcpStream> = (0..700)
         .map(|_| {
             let mut stream = connect(&server);
-            // The server may have had enough of them before the last one.
+            // The server may disconnect them before the last one.
             let _ = stream.write_all(head.as_bytes());
             stream
         })
@@ -104,7 +105,7 @@ fn heads_without_an_end_are_bounded_together() {
 fn handshakes_without_an_end_are_bounded_together() {
     let server = with_items();
     let before = resident_bytes(&server);
-    // A client's greeting of 64,000 bytes, in records as large as may be, without the last ones.
+    // A client's greeting of 64,000 bytes, in records of the maximum size, without the last ones.
     let greeting = [&[1, 0, 0xfa, 0][..], &[3; 50_000]].concat();
     let records = greeting.chunks(16_000).flat_map(|part| {
         let size = u16::try_from(part.len()).unwrap().to_be_bytes();
@@ -114,7 +115,7 @@ fn handshakes_without_an_end_are_bounded_together() {
     let clients: Vec<TcpStream> = (0..1800)
         .map(|_| {
             let mut stream = connect(&server);
-            // The server may have had enough of them before the last one.
+            // The server may disconnect them before the last one.
             let _ = stream.write_all(&records);
             stream
         })
@@ -126,7 +127,7 @@ fn handshakes_without_an_end_are_bounded_together() {
 #[test]
 fn bodies_that_do_not_come_leave_memory_to_others() {
     let server = with_items();
-    // Each announces a large item and sends a little more than what counts as small.
+    // Each announces a large item and sends a little more than the limit of small bodies.
     let whole = upsert(&server).body(vec![b' '; ITEM_BYTES]).bytes();
     let part = &whole[..whole.len() - ITEM_BYTES + 40_000];
     let clients: Vec<TcpStream> = (0..200)

@@ -1,4 +1,4 @@
-//! Coming up: what is printed, and what is said when it can't.
+//! The start: its output, and its errors.
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::{TcpListener, TcpStream};
@@ -104,7 +104,7 @@ fn a_directory_of_others_is_refused_unless_forced() {
     let forced = builder().data_dir(dir.path()).args(["--data-force"]).start().unwrap();
     assert_alive(&forced);
     drop(forced);
-    // What holds a store is no directory of others.
+    // A directory with a store is not taken for a foreign one.
     assert_alive(&builder().data_dir(dir.path()).start().unwrap());
 }
 
@@ -146,7 +146,7 @@ fn in_memory_nothing_is_written() {
 
 #[test]
 fn the_second_port_answers_too_when_one_is_chosen() {
-    // A port can be taken between looking and using; several in a row will not be.
+    // A port can be taken between the check and its use; several in a row are unlikely to be.
     let answered = (0..5).any(|_| {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let server = in_memory(&["--nosql-second-port", &port.to_string()]);
@@ -198,7 +198,7 @@ fn a_taken_default_port_of_a_further_api_does_not_end_the_start() {
     let reason = ready["off"]["table"].as_str().unwrap();
     assert!(reason.contains(&port) && reason.contains("--table-port"), "{reason}");
 
-    // The same port is fatal when it was asked for.
+    // The same port is fatal if it was requested.
     let output = run(&["serve", "--memory", "--ports", "auto", "--table-port", &port]);
     assert_eq!(output.status.code(), Some(1));
     let said = stderr_of(&output);
@@ -222,7 +222,7 @@ fn commands_find_a_server_whose_admin_port_is_taken() {
     let reason = ready["off"]["admin"].as_str().unwrap();
     assert!(reason.contains("--admin-port"), "{ready}");
     assert!(output.status.success(), "{}", stderr_of(&output));
-    // The page says where it is instead, and why.
+    // The page shows the actual address, and the reason.
     let (admin, off) = (format!("{nosql}_admin/v1<"), format!("off: {reason}"));
     for part in [admin.as_str(), &format!("{nosql}metrics<"), &off] {
         assert!(page.contains(part), "{part} is not in {page}");

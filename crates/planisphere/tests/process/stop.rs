@@ -1,4 +1,4 @@
-//! Going down on signals.
+//! The shutdown on signals.
 #![cfg(unix)]
 
 use std::io::Write;
@@ -9,7 +9,7 @@ use testkit::server::TestServer;
 
 use crate::support::{binary, connect, in_memory, read_until_closed};
 
-/// Begins a request and waits until the server asks for its body, which is 10 bytes.
+/// Begins a request and waits until the server asks for its body of 10 bytes.
 fn begin_request(stream: &mut TcpStream) {
     let head =
         b"POST /dbs HTTP/1.1\r\nhost: localhost\r\ncontent-length: 10\r\nexpect: 100-continue\r\n\r\n";

@@ -1,4 +1,4 @@
-//! Shorthands of these tests.
+//! Shared helpers of these tests.
 
 use std::io::Read;
 use std::net::TcpStream;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use testkit::http::{Request, Response};
 use testkit::server::{ServerBuilder, TestServer};
 
-/// Long enough for anything that will happen at all.
+/// Longer than any step of these tests takes.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A server in memory with more arguments.
@@ -69,7 +69,7 @@ pub(crate) fn ask_admin(server: &TestServer, request: &Request) -> Response {
     request.send(&mut server.connect_admin().unwrap()).unwrap()
 }
 
-/// A request of the NoSQL API that makes something.
+/// A request of the NoSQL API that creates a resource.
 pub(crate) fn write(
     server: &TestServer,
     path: &str,
@@ -99,7 +99,7 @@ pub(crate) fn fill(server: &TestServer) {
     }
 }
 
-/// Asks for a job until it is in `phase`.
+/// Polls a job until it is in `phase`.
 #[expect(clippy::disallowed_methods, reason = "the server runs in real time")]
 pub(crate) fn wait_until(server: &TestServer, job: &str, phase: &str) {
     let deadline = std::time::Instant::now() + TIMEOUT;

@@ -113,7 +113,8 @@ fn the_certificate_is_that_of_the_directory_in_the_settings_file() {
     assert!(!String::from_utf8_lossy(&configured.stderr).contains("Made a new authority"));
 }
 
-/// `planisphere cert` in an empty directory, where no server answers on the default admin port.
+/// Runs `planisphere cert` in an empty directory, where no server answers on the default admin
+/// port.
 fn cert_in(dir: &std::path::Path, arguments: &[&str]) -> std::process::Output {
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     std::process::Command::new(binary())

@@ -1,4 +1,4 @@
-//! Commands that ask again and again: on one connection, at a sensible pace, past a failure or two.
+//! Commands that poll: on one connection, at a reasonable rate, and in spite of a few failures.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 
 use crate::support::{binary, stderr_of};
 
-/// What a server that only pretends says to one request; none closes the connection instead.
+/// The simulated server's response to one request; `None` closes the connection instead.
 type Answer = Option<Value>;
 
-/// A server that gives these answers, and in the end returns how often it was connected to.
+/// A simulated server that gives these answers. The handle returns the number of connections.
 #[expect(clippy::disallowed_methods, reason = "the commands run in real time")]
 fn pretend(mut answers: Vec<Answer>) -> (String, JoinHandle<usize>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -30,7 +30,7 @@ fn pretend(mut answers: Vec<Answer>) -> (String, JoinHandle<usize>) {
     (endpoint, std::thread::spawn(serve))
 }
 
-/// Answers requests until the connection is closed by one of both.
+/// Answers requests until either side closes the connection.
 fn serve(mut stream: &TcpStream, answers: &mut Vec<Answer>) {
     let mut lines = BufReader::new(stream);
     while !answers.is_empty() {
@@ -110,7 +110,7 @@ fn waiting_goes_on_when_the_server_does_not_answer_once() {
 #[cfg(unix)]
 #[test]
 fn an_interrupt_ends_the_waiting_but_not_the_job() {
-    // It never ends, and so is not waited for.
+    // The job never ends, so the command does not wait for it.
     let answers = std::iter::repeat_with(|| job("preparing", 0.2)).take(10_000);
     let (endpoint, _server) = pretend(answers.collect());
     let mut waiting = Command::new(binary())

@@ -118,7 +118,7 @@ impl Record {
         identity: &Bytes,
     ) -> Result<ItemName, Violation> {
         let name = self.names.get(&(container, identity.clone())).cloned();
-        name.ok_or_else(|| format!("{container} holds an item that nobody ever asked for"))
+        name.ok_or_else(|| format!("{container} holds an item that no client ever wrote"))
     }
 
     /// Notes a new version of an item, or its absence. Returns the writes that caused it.
@@ -220,7 +220,7 @@ impl Record {
         let deletes = self.writes.iter().filter(|(_, write)| write.may_delete(name));
         let deletes: Vec<(WriteId, Intent)> = deletes.map(|(id, w)| (*id, w.intent)).collect();
         match deletes.as_slice() {
-            [] => Err(format!("{name} vanished, and nobody deleted it")),
+            [] => Err(format!("{name} vanished, and no client deleted it")),
             [(id, Intent::Delete)] => self.mark_applied(*id, name).map(|()| vec![*id]),
             _ => Ok(Vec::new()),
         }

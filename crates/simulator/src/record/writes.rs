@@ -156,7 +156,7 @@ impl Record {
     pub(super) fn describe(&self, id: WriteId) -> String {
         match self.writes.get(&id) {
             Some(w) => format!("write {id} ({:?} of {}, {:?})", w.intent, w.name, w.state),
-            None => format!("write {id}, which nobody asked for"),
+            None => format!("write {id}, which no client sent"),
         }
     }
 

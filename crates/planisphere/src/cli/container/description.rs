@@ -1,4 +1,4 @@
-//! What a new container is to be, from the arguments that say it.
+//! The description of a new container, from the arguments.
 
 use std::io::Read;
 use std::path::Path;
@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use crate::cli::throughput;
 
-/// No policy is longer.
+/// Most bytes of a policy file.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
 pub(super) fn args() -> Vec<Arg> {
@@ -50,7 +50,7 @@ fn file_arg(name: &'static str, help: &'static str) -> Arg {
         .help(help)
 }
 
-/// The description of container `id`, as the admin API takes it.
+/// The description of container `id`, in the form of the admin API.
 pub(super) fn of(id: &str, matches: &ArgMatches) -> anyhow::Result<Value> {
     let texts = |name: &str| matches.get_many::<String>(name).into_iter().flatten();
     let paths: Vec<&String> = texts("partition-key").collect();
@@ -85,7 +85,7 @@ pub(super) fn of(id: &str, matches: &ArgMatches) -> anyhow::Result<Value> {
     Ok(out.into())
 }
 
-/// The paths of a unique key. A comma within a path, which then is in quotes, has no path behind it.
+/// The paths of a unique key. A comma that no path's slash follows belongs to a quoted path.
 fn unique_paths(text: &str) -> Vec<String> {
     let mut paths: Vec<String> = Vec::new();
     for part in text.split(',') {
@@ -114,7 +114,7 @@ fn read_json(path: &Path) -> anyhow::Result<Value> {
     serde_json::from_slice(&text).context("is not JSON")
 }
 
-/// The value itself, or what it has under `name`: people copy both from descriptions.
+/// The value itself, or its member `name`: users copy both forms from descriptions.
 fn unwrapped(mut value: Value, name: &str) -> Value {
     match value.get_mut(name) {
         Some(inner) => inner.take(),
@@ -122,7 +122,7 @@ fn unwrapped(mut value: Value, name: &str) -> Value {
     }
 }
 
-/// The policy from any of the forms it is written in: whole, inside of a description, or its list.
+/// The policy from any of its forms: whole, within a description, or as its list.
 fn vector_policy(value: Value) -> anyhow::Result<Value> {
     let value = unwrapped(value, "vectorEmbeddingPolicy");
     if value.is_array() {

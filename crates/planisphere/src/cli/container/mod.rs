@@ -1,4 +1,4 @@
-//! `planisphere container`: make, list, show and delete containers.
+//! `planisphere container`: create, list, show and delete containers.
 
 mod description;
 mod render;
@@ -104,7 +104,7 @@ async fn create(client: &Client, path: &ContainerPath, matches: &ArgMatches) -> 
     }
 }
 
-/// Programs that expect one partition key can do nothing with a container that has another.
+/// Programs that expect one partition key can't use a container that has another.
 fn check_same_key(path: &ContainerPath, there: &Value, wanted: &Value) -> anyhow::Result<()> {
     let paths = |description: &Value| description["partitionKey"]["paths"].clone();
     let (there, wanted) = (paths(&there["definition"]), paths(wanted));

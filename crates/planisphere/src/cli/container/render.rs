@@ -1,4 +1,4 @@
-//! Containers and their policies for people.
+//! Formats containers and their policies for people.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use crate::admin::types::{ContainerDetails, ContainerSummary};
 use crate::cli::partitions::throughput_text;
 use crate::cli::text::{self, Cell, OutputStyle, Table};
 
-/// All containers, a line each.
+/// All containers, one line each.
 pub(super) fn table(containers: &[ContainerSummary], style: OutputStyle) -> String {
     if containers.is_empty() {
         return "There are no containers yet. `planisphere container create` makes one.\n"
@@ -26,7 +26,7 @@ pub(super) fn table(containers: &[ContainerSummary], style: OutputStyle) -> Stri
     table.lines().iter().flat_map(|line| [line, "\n"]).collect()
 }
 
-/// One container with what can be said of its policies in a line each.
+/// One container, with a line for each policy that can be summarised.
 pub(super) fn shown(shown: &ContainerDetails) -> String {
     let ContainerDetails { summary, definition } = shown;
     let partitions = match summary.partitions {
@@ -54,7 +54,7 @@ fn key_text(paths: &[String]) -> String {
     if paths.is_empty() { "none".to_owned() } else { paths.join(", then ") }
 }
 
-/// The texts that the members of a list have under `name`.
+/// The texts that the elements of a list have under `name`.
 fn texts<'v>(list: &'v Value, name: &str) -> Vec<&'v str> {
     let list = list.as_array().map(Vec::as_slice).unwrap_or_default();
     list.iter().filter_map(|member| member[name].as_str()).collect()
@@ -83,7 +83,7 @@ fn indexing_text(policy: &Value) -> String {
     }
     let mut out = texts(&policy["includedPaths"], "path").join(", ");
     let excluded = texts(&policy["excludedPaths"], "path");
-    // That one is always there.
+    // That path is always excluded.
     let excluded: Vec<&str> = excluded.into_iter().filter(|path| *path != "/\"_etag\"/?").collect();
     if !excluded.is_empty() {
         out.push_str(&format!(" but not {}", excluded.join(", ")));

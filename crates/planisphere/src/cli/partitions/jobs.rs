@@ -97,7 +97,8 @@ pub(super) async fn merge(
     follow(client, matches, output, job).await
 }
 
-/// Waits for the end of a job that was begun, unless nobody wants to or somebody drives it.
+/// Waits for the end of a started job, unless the user asked not to wait or the job is driven
+/// manually.
 async fn follow(
     client: &Client,
     matches: &ArgMatches,
@@ -130,7 +131,7 @@ async fn follow(
     }
 }
 
-/// What a job does or did; one that is not over `then` does what is said of it.
+/// A job as text; one that has not ended is described with `then`.
 pub(super) fn job_text(job: &Job, then: &str) -> String {
     let (sources, children) = (job.sources.join(" and "), job.children.join(" and "));
     let what = match job.kind {

@@ -1,4 +1,4 @@
-//! `planisphere partitions`: look at a container's partitions, split and merge them.
+//! `planisphere partitions`: show a container's partitions, split and merge them.
 
 mod jobs;
 mod render;
@@ -68,7 +68,7 @@ pub(super) fn run(matches: &ArgMatches) -> anyhow::Result<()> {
     })
 }
 
-/// Returns when the user has seen enough.
+/// Returns when the user stops the command.
 async fn stopped() -> anyhow::Result<()> {
     let mut signals = crate::shutdown::Signals::listen()?;
     signals.next().await;

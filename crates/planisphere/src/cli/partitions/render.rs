@@ -1,4 +1,4 @@
-//! Containers, partitions and jobs as tables.
+//! Formats containers, partitions and jobs as tables.
 
 use crate::admin::types::{
     ContainerPartitions, ContainerSummary, Job, JobKind, JobPhase, Partition, Throughput,
@@ -6,13 +6,13 @@ use crate::admin::types::{
 };
 use crate::cli::text::{self, Cell, OutputStyle, Table, Tone};
 
-/// Bars of bytes and of request units, where there is room for them, and at least.
+/// Preferred and least width of the bars for bytes and request units.
 const BAR: usize = 24;
 const BAR_MIN: usize = 12;
 const RU_BAR: usize = 10;
 const RU_BAR_MIN: usize = 5;
 const KEY_CHARS_MAX: usize = 40;
-/// Characters of a range's bound that are shown: as many as tell bounds apart, within these.
+/// Shown characters of a range's bounds: as many as distinguish all bounds, within these limits.
 const EPK_CHARS_MIN: usize = 4;
 const EPK_CHARS_MAX: usize = 16;
 
@@ -36,7 +36,7 @@ pub(super) fn containers(containers: &[ContainerSummary], style: OutputStyle) ->
     joined(&table.lines())
 }
 
-/// One container with everything there is to see.
+/// One container with all details.
 pub(super) fn container(shown: &ContainerPartitions, style: OutputStyle) -> String {
     let is_limited = shown.partitions.iter().any(|partition| partition.ru.limit.is_some());
     let mut lines = heading(&shown.container, is_limited, style);
@@ -77,8 +77,7 @@ fn heading(container: &ContainerSummary, is_limited: bool, style: OutputStyle) -
     vec![style.paint(Tone::Strong, &format!("{database}/{id}")), format!("  {}", facts.join("; "))]
 }
 
-/// The partitions with bars as wide as fits. On a narrow terminal, what other columns say as well
-/// is left out.
+/// The partitions with bars as wide as fits. On a narrow terminal, redundant columns are left out.
 fn partitions(shown: &ContainerPartitions, style: OutputStyle) -> Table {
     let full = table_of_partitions(shown, style, BAR, RU_BAR);
     let over = full.width().saturating_sub(style.columns);
@@ -89,7 +88,7 @@ fn partitions(shown: &ContainerPartitions, style: OutputStyle) -> Table {
     let over = over.saturating_sub(RU_BAR - ru_bar);
     let bar = BAR.saturating_sub(over).max(BAR_MIN);
     let mut table = table_of_partitions(shown, style, bar, ru_bar);
-    // From the right, so that places stay as they are.
+    // From the right, so that column numbers stay valid.
     for column in [RU_BAR_COLUMN, SHARE_COLUMN, RANGE_COLUMN] {
         if table.width() > style.columns {
             table.remove(column);
@@ -205,7 +204,7 @@ fn busiest_keys(partitions: &[Partition], style: OutputStyle) -> Vec<String> {
     if rows == 0 { Vec::new() } else { table.lines() }
 }
 
-/// Splits and merges of one container, which needs no column then.
+/// Splits and merges of one container, without a column for it.
 fn jobs_of_one_container(all: &[Job], style: OutputStyle) -> Table {
     let mut table = jobs(all, style);
     table.remove(JOB_CONTAINER_COLUMN);
@@ -215,7 +214,7 @@ fn jobs_of_one_container(all: &[Job], style: OutputStyle) -> Table {
 const JOB_CONTAINER_COLUMN: usize = 2;
 const JOB_WHY_COLUMN: usize = 4;
 
-/// Splits and merges; on a narrow terminal without their reasons.
+/// Splits and merges; without their reasons on a narrow terminal.
 pub(super) fn jobs(jobs: &[Job], style: OutputStyle) -> Table {
     let headings = [
         ">JOB",
@@ -264,7 +263,7 @@ pub(super) fn jobs(jobs: &[Job], style: OutputStyle) -> Table {
     table
 }
 
-/// How far a job is, in words.
+/// The phase of a job as text.
 pub(super) fn phase(job: &Job) -> String {
     let name = match job.phase {
         JobPhase::Preparing if job.paused => "paused",
@@ -281,7 +280,7 @@ pub(super) fn phase(job: &Job) -> String {
     }
 }
 
-/// What throughput is, in words.
+/// Throughput as text.
 pub(in crate::cli) fn throughput(throughput: &Throughput) -> String {
     let ru = text::number(u64::from(throughput.ru.unwrap_or(0)));
     let pending = if throughput.pending { ", partitions are being split for it" } else { "" };
@@ -296,7 +295,7 @@ pub(in crate::cli) fn throughput(throughput: &Throughput) -> String {
     }
 }
 
-/// How many characters of their bounds tell all ranges apart.
+/// How many characters of their bounds distinguish all ranges.
 fn epk_chars(partitions: &[Partition]) -> usize {
     let is_enough = |chars: &usize| {
         let is_empty = |p: &Partition| start_of(&p.epk_min, *chars) == start_of(&p.epk_max, *chars);
@@ -477,7 +476,7 @@ Busiest keys of the last minutes
         assert_eq!(shown_key(&[json!("a")]), "\"a\"");
         assert_eq!(shown_key(&[json!("a"), json!(1)]), "[\"a\",1]");
         assert_eq!(shown_key(&[json!("x".repeat(99))]).chars().count(), KEY_CHARS_MAX);
-        // Control characters stay escaped, so that a key can't write to the terminal.
+        // Control characters stay escaped, so that a key can't control the terminal.
         assert_eq!(shown_key(&[json!("\u{1b}[2J")]), "\"\\u001b[2J\"");
     }
 

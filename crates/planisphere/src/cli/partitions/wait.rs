@@ -1,4 +1,4 @@
-//! Waiting for the end of a job, and showing how far it is.
+//! Waits for the end of a job and shows its progress.
 
 use std::io::IsTerminal;
 use std::time::Duration;
@@ -10,17 +10,17 @@ use crate::admin::types::{Job, JobPhase};
 use crate::cli::client::{Client, Retries};
 use crate::cli::text::{self, OutputStyle};
 
-/// Between two looks, at first: many jobs are over in no time.
+/// First interval between two polls: many jobs end quickly.
 const PACE_FIRST: Duration = Duration::from_millis(50);
-/// Between two looks at a job that takes its time.
+/// Longest interval between two polls of a long job.
 const PACE_MAX: Duration = Duration::from_secs(1);
 const BAR: usize = 20;
-/// Where nothing can be drawn over, a line is written for each so many percent.
+/// On output that is no terminal, a line is written for each step of so many percent.
 const STEP_PERCENT: u32 = 10;
-/// To the start of the line, everything after it erased.
+/// Moves to the start of the line and erases it.
 const START_OVER: &str = "\r\x1b[K";
 
-/// Waits until a job is over, and tells on standard error how far it is.
+/// Waits until a job ends, and shows its progress on standard error.
 pub(super) async fn until_over(
     client: &Client,
     job: Job,
@@ -72,11 +72,11 @@ pub(super) fn is_over(job: &Job) -> bool {
     }
 }
 
-/// What is written while a job goes on: one line that is drawn over, or a line now and then.
+/// The progress of a job: one line that is overwritten, or a line now and then.
 struct Report {
     is_drawn: bool,
     style: OutputStyle,
-    /// What the last line said.
+    /// The contents of the last line.
     last: Option<(String, u32)>,
 }
 
@@ -91,7 +91,7 @@ impl Report {
         format!("{doing}\n")
     }
 
-    /// Nothing when there is nothing new to say.
+    /// The text to write, empty if there is no progress to show.
     fn progress(&mut self, job: &Job) -> String {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 100")]
         let percent = (job.progress.clamp(0.0, 1.0) * 100.0).round() as u32;
@@ -122,7 +122,7 @@ impl Report {
     }
 }
 
-/// Standard error is for people who watch; that nobody does is no failure.
+/// Standard error is for users who watch; if it is closed, that is no failure.
 fn tell(text: &str) {
     if !text.is_empty() {
         eprint!("{text}");

@@ -10,12 +10,12 @@ use crate::admin::types::{ContainerPartitions, Job, JobPhase, Jobs};
 use crate::cli::client::{Client, Retries};
 use crate::cli::text::{self, Tone};
 
-/// Jobs that are over and still shown.
+/// Finished jobs that are still shown.
 const OVER_SHOWN: usize = 5;
 
 const HIDE_CURSOR: &str = "\x1b[?25l";
 const SHOW_CURSOR: &str = "\x1b[?25h";
-/// To the first line, everything after it erased.
+/// Moves to the first line and erases everything after it.
 const START_OVER: &str = "\x1b[H\x1b[J";
 
 pub(super) fn command() -> Command {
@@ -73,7 +73,7 @@ async fn poll_until_stopped(
     let path = format!("{}/partitions?top={top}", container.url());
     let mut left = matches.get_one::<u32>("count").copied();
     let interval = Duration::from_secs(u64::from(seconds));
-    // Before the first answer there is nothing to go on with.
+    // Before the first response a failure ends the command.
     let mut retries: Option<Retries> = None;
     loop {
         let shown = match (fetch(client, &path).await, &mut retries) {
@@ -116,7 +116,7 @@ async fn fetch(client: &Client, path: &str) -> anyhow::Result<ContainerPartition
     Ok(shown)
 }
 
-/// Says below what is shown that it is not the newest.
+/// Prints below the table that it is not current.
 fn print_notice(line: &str, is_screen: bool) {
     match is_screen {
         true => eprint!("\r\x1b[K{line}"),
@@ -124,7 +124,7 @@ fn print_notice(line: &str, is_screen: bool) {
     }
 }
 
-/// The container's jobs: all under way and the last that are over.
+/// The container's jobs: all running ones and the last finished ones.
 fn jobs_of(shown: &ContainerPartitions, mut jobs: Vec<Job>) -> Vec<Job> {
     let container = &shown.container;
     jobs.retain(|job| {
