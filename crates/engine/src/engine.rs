@@ -224,7 +224,7 @@ impl Engine {
                 components,
             }),
         };
-        ttl::start(&engine);
+        ttl::start_sweep(&engine);
         engine.resume_jobs();
         repartition::start_monitor(&engine);
         crate::index::start_rebuilding(&engine);

@@ -11,7 +11,7 @@ use crate::item::SYSTEM_PROPERTIES;
 use crate::keys::{EpkForm, LogicalKey};
 use crate::ops::ItemBody;
 use crate::patch::Patch;
-use crate::{Error, StoredItem, ru};
+use crate::{Error, StoredItem, ru, ttl};
 
 /// An item that is ready to be stored.
 #[derive(Clone, Debug)]
@@ -201,7 +201,7 @@ pub(crate) fn new_item(container: &Container, body: ItemBody) -> Result<NewItem,
     let too_long = limits::ITEM_ID_BYTES_MAX + 1;
     rid::validate_item_id(&id).map_err(|e| crate::error::invalid_name(&id, &e, too_long))?;
     Ok(NewItem {
-        ttl: own_ttl(&body.value)?,
+        ttl: ttl::own_ttl(&body.value)?,
         unique: unique_values(&container.spec, &body.value),
         indexed_values: ru::indexed_values(&body.value),
         terms: container.indexes.goal.terms(&body.value),
@@ -237,19 +237,6 @@ pub(crate) fn patched(
         ));
     }
     Ok(item)
-}
-
-fn own_ttl(item: &Value) -> Result<i32, Error> {
-    let Some(ttl) = item.field("ttl") else { return Ok(0) };
-    match ttl.as_i64().and_then(|n| i32::try_from(n).ok()) {
-        Some(n) if n == -1 || n >= 1 => Ok(n),
-        _ => Err(Error::BadRequest(format!(
-            "The input ttl '{}' is invalid. Ensure to provide a nonzero positive integer less \
-             than or equal to '{}', or '-1' which means never expire.",
-            json::to_string(ttl),
-            i32::MAX
-        ))),
-    }
 }
 
 /// Encoded values of each unique key. A missing value counts as null, and numbers are compared as

@@ -311,7 +311,7 @@ impl Engine {
         scope: &Scope,
         work: &PageWork,
     ) -> Result<Option<ScanSnapshot>, Error> {
-        if container.spec.default_ttl.is_some() || !work.plan.is_count() {
+        if !work.plan.is_count() || self.reader(container).has_ttl() {
             return Ok(None);
         }
         let snapshot = self.snapshot(container, scope, &work.position)?;
