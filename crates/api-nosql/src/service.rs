@@ -24,7 +24,6 @@ use crate::access::{self, Grant, Identity, TokenKey};
 use crate::address::{self, Segments, Target};
 use crate::auth::{Authenticator, Proof, Signed};
 use crate::errors::ApiError;
-use crate::execute::ScriptLocks;
 use crate::faults::{FaultInjector, FaultSubject};
 use crate::observe::{Observation, Operation, WireFormat};
 use crate::reply::{Envelope, Reply, StaticHeaders};
@@ -48,7 +47,6 @@ pub struct Service {
     /// Created on first use.
     scripts: OnceLock<Arc<Scripts>>,
     script_limits: script::Limits,
-    script_locks: ScriptLocks,
     hooks: Hooks,
 }
 
@@ -152,7 +150,6 @@ impl Service {
             bodies: Bodies::new(limits, BODY_BYTES_MAX),
             scripts: OnceLock::new(),
             script_limits: scripts,
-            script_locks: ScriptLocks::default(),
             hooks,
             engine,
             account,
@@ -284,11 +281,6 @@ impl Service {
             let clock = Arc::clone(&self.engine.components().clock);
             Arc::new(Scripts::new(self.script_limits, Arc::new(move || clock.monotonic())))
         })
-    }
-
-    /// The locks that serialise scripts that conflict with each other.
-    pub(crate) fn script_locks(&self) -> &ScriptLocks {
-        &self.script_locks
     }
 
     /// The account served.

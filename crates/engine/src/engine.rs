@@ -28,6 +28,7 @@ use crate::repartition::{self, Jobs};
 use crate::routing::PartitionRange;
 use crate::script_pool::ScriptPool;
 use crate::task_tracker::TaskTracker;
+use crate::transact::ConflictLocks;
 use crate::{Components, Error, RangeId, RequestContext, StoredItem, keys, ru, ttl};
 
 /// Requests that may wait for the committer before callers have to.
@@ -125,6 +126,8 @@ pub(crate) struct Inner {
     pub(crate) jobs: Jobs,
     /// Runs scripts of clients.
     pub(crate) scripts: ScriptPool,
+    /// Held by transactions that run again after a conflict.
+    pub(crate) conflicts: ConflictLocks,
     /// Wakes the partition monitor.
     pub(crate) monitor: Arc<Notify>,
     /// Wakes the task that rebuilds indexes.
@@ -212,6 +215,7 @@ impl Engine {
                 jobs: Jobs::default(),
                 scripts: ScriptPool::new(Arc::clone(&components.spawner), settings.script_threads),
                 settings,
+                conflicts: ConflictLocks::default(),
                 monitor: Arc::new(Notify::new()),
                 index_changed: Arc::new(Notify::new()),
                 index_completed: Notify::new(),

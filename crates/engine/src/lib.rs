@@ -37,6 +37,7 @@ mod row;
 pub mod ru;
 mod script_pool;
 mod task_tracker;
+mod transact;
 pub mod transaction;
 mod ttl;
 mod version;
