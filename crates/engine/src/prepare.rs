@@ -1,4 +1,4 @@
-//! Checking items before they reach the committer, off its thread.
+//! Checking operations and items before they reach the committer, off its thread.
 
 use bytes::Bytes;
 use model::{
@@ -6,10 +6,11 @@ use model::{
 };
 
 use crate::catalog::{Container, ContainerSpec};
+use crate::commit::{PreparedOp, PreparedPatch};
 use crate::index::Terms;
 use crate::item::SYSTEM_PROPERTIES;
 use crate::keys::{EpkForm, LogicalKey};
-use crate::ops::ItemBody;
+use crate::ops::{ItemBody, ItemOp};
 use crate::patch::Patch;
 use crate::{Error, StoredItem, ru, ttl};
 
@@ -183,6 +184,66 @@ pub(crate) fn logical_partition_of_item(
         )),
         _ => Ok(own),
     }
+}
+
+/// Checks what can be checked of an operation without the store.
+pub(crate) fn prepare_op(
+    container: &Container,
+    named: Option<&LogicalPartition>,
+    op: ItemOp,
+) -> Result<(LogicalPartition, PreparedOp), Error> {
+    let addressed = |id: &str| {
+        check_addressed_id(id)?;
+        named.cloned().ok_or_else(|| {
+            Error::BadRequest("PartitionKey value must be supplied for this operation.".into())
+        })
+    };
+    Ok(match op {
+        ItemOp::Create { body } => {
+            let logical_partition = logical_partition_of_item(container, named, &body)?;
+            (logical_partition, PreparedOp::Create(new_item(container, body)?))
+        }
+        ItemOp::Upsert { body, if_match } => {
+            let logical_partition = logical_partition_of_item(container, named, &body)?;
+            (logical_partition, PreparedOp::Upsert(new_item(container, body)?, if_match))
+        }
+        ItemOp::Replace { id, body, if_match } => {
+            check_addressed_id(&id)?;
+            let logical_partition = logical_partition_of_item(container, named, &body)?;
+            (
+                logical_partition,
+                PreparedOp::Replace { id, item: new_item(container, body)?, if_match },
+            )
+        }
+        ItemOp::Patch { id, patch, if_match } => {
+            let patch = PreparedPatch { id, patch, if_match, or_create: None };
+            (addressed(&patch.id)?, PreparedOp::Patch(Box::new(patch)))
+        }
+        ItemOp::Merge { body, if_match, creates, check } => {
+            let logical_partition = logical_partition_of_item(container, named, &body)?;
+            let patch = Patch { check, ..Patch::laying_over(&body.value) };
+            let item = new_item(container, body)?;
+            let id = item.id.clone();
+            let or_create = creates.then_some(item);
+            (
+                logical_partition,
+                PreparedOp::Patch(Box::new(PreparedPatch { id, patch, if_match, or_create })),
+            )
+        }
+        ItemOp::Delete { id, if_match } => (addressed(&id)?, PreparedOp::Delete { id, if_match }),
+        ItemOp::Read { id, if_none_match } => {
+            (addressed(&id)?, PreparedOp::Read { id, if_none_match })
+        }
+    })
+}
+
+/// No item has an id above the length limit, and stores have limits of their own for keys.
+pub(crate) fn check_addressed_id(id: &str) -> Result<(), Error> {
+    if id.len() > limits::ITEM_ID_BYTES_MAX {
+        let shown: String = id.chars().take(64).collect();
+        return Err(Error::item_not_found(&shown));
+    }
+    Ok(())
 }
 
 /// Checks id and ttl and computes what the committer needs.

@@ -20,12 +20,12 @@ use storage::{Dir, KeyRange, View};
 use crate::catalog::Container;
 use crate::commit::LogicalCounters;
 use crate::continuation::{PagePosition, cut_digest};
-use crate::engine::check_session;
 use crate::index::Indexes;
 use crate::keys::{self, EpkForm};
 use crate::ops::{Page, PageReport, PageRequest, PageTimes, Retrieved, Row, Scope};
 use crate::partition::ScanStats;
 use crate::prepare::{LogicalPartition, LogicalPartitionId};
+use crate::read::check_session;
 use crate::routing::{PartitionRange, RoutingMap};
 use crate::{Admission, Engine, Error, RangeId, RequestContext, StoredItem, ru};
 

@@ -20,11 +20,12 @@ use crate::catalog::Container;
 use crate::changes::TrimState;
 use crate::commit::{Command, PreparedOp, TrimLog};
 use crate::components::Clock;
-use crate::engine::{Inner, PendingCommit};
+use crate::engine::Inner;
 use crate::keys::{self, EpkForm, Log};
 use crate::prepare::LogicalPartition;
 use crate::routing::PartitionRange;
 use crate::row::{Change, ChangeKind, Row};
+use crate::submit::PendingCommit;
 use crate::{Engine, Error};
 
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
@@ -230,9 +231,9 @@ impl Engine {
             let logical_partition = LogicalPartition::of(container, &key)?;
             for some in same_key.chunks(ITEMS_PER_COMMIT) {
                 let ops = some.iter().map(|(_, id)| PreparedOp::Expire { id: id.clone() });
-                answers.push_back(
-                    self.submit(container, range, logical_partition.clone(), ops.collect()).await?,
-                );
+                let (logical_partition, ops) = (logical_partition.clone(), ops.collect());
+                let answer = self.submit(container, range, logical_partition, ops, None).await?;
+                answers.push_back(answer);
                 if answers.len() >= COMMITS_IN_FLIGHT_MAX
                     && let Some(first) = answers.pop_front()
                 {
