@@ -5,6 +5,7 @@
 mod crates;
 mod files;
 mod map;
+mod operations;
 mod tree;
 
 use crate::compat;
@@ -43,6 +44,7 @@ fn complaints(tree: &Tree) -> Vec<Complaint> {
         files::links,
         map::names,
         map::shape,
+        operations::indexed,
         compat::complaints,
     ];
     checks.iter().flat_map(|check| check(tree)).collect()
