@@ -1,12 +1,11 @@
 //! Calls of stored procedures, and writes with triggers: scripts that end in one commit.
 
-use std::hash::BuildHasher;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use engine::catalog::{Script, ScriptKind, TriggerOperation, TriggerSpec, TriggerTime};
 use engine::ops::ItemOp;
-use engine::transaction::Committed;
+use engine::transaction::Transaction;
 use engine::{Container, ContainerSpec, RequestContext};
 use model::{PartitionKey, Value, json};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
@@ -24,24 +23,10 @@ const LOG_HEADER_BYTES_MAX: usize = 8_000;
 /// Characters that stay unescaped in a log: letters, digits and the unreserved ones of RFC 3986.
 const LOG_ESCAPED: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
-/// Most runs of a script when it conflicts with concurrent writes.
-const ATTEMPTS_MAX: usize = 10;
-/// Number of locks that logical partitions share. Conflicting scripts of partitions with the same
-/// lock run one after the other.
-const LOCKS: usize = 64;
 
 /// A built-in procedure that returns its argument.
 const ECHO: &str = "__.sys.echo";
 const ECHO_BODY: &str = "function (x) { getContext().getResponse().setBody(x); }";
-
-/// Serializes scripts that conflicted with each other.
-pub(crate) struct ScriptLocks([tokio::sync::Mutex<()>; LOCKS]);
-
-impl Default for ScriptLocks {
-    fn default() -> Self {
-        Self(std::array::from_fn(|_| tokio::sync::Mutex::default()))
-    }
-}
 
 /// `POST .../sprocs/{id}`
 pub(crate) async fn procedure(
@@ -63,7 +48,8 @@ pub(crate) async fn procedure(
     let job = Job { name, source, task, logs: request.flag(HeaderName::EnableScriptLogging) };
     let runner = Arc::clone(service.scripts());
     let work = move |host: &SharedHost| run(&runner, &job, host);
-    let (done, committed) = transact(service, ctx, container, &key, Arc::new(work)).await?;
+    let attempt = on_host(service, container, Arc::new(work));
+    let (done, committed) = service.engine().transact(ctx, container, &key, attempt).await?;
     let body =
         done.body.as_deref().map_or_else(|| "\"\"".to_owned(), |body| committed.rename(body));
     Ok(with_log(Reply::ok(Bytes::from(body)), request, &done.log))
@@ -207,7 +193,8 @@ pub(crate) async fn write(
     let runner = Arc::clone(service.scripts());
     let (definition, logs) = (Arc::clone(container), request.flag(HeaderName::EnableScriptLogging));
     let work = move |host: &SharedHost| write_with(&runner, host, &definition.spec, &write, logs);
-    let (written, committed) = transact(service, ctx, container, &key, Arc::new(work)).await?;
+    let attempt = on_host(service, container, Arc::new(work));
+    let (written, committed) = service.engine().transact(ctx, container, &key, attempt).await?;
     let outcome = committed.outcomes.get(written.index).ok_or_else(ApiError::internal)?;
     if let Some(item) = outcome.item() {
         ctx.served.item_lsn = Some(item.lsn());
@@ -283,69 +270,27 @@ type SharedHost = Arc<Mutex<ScriptHost>>;
 /// The work of scripts between the beginning of a transaction and its commit.
 type Work<T> = Arc<dyn Fn(&SharedHost) -> Result<T, ApiError> + Send + Sync>;
 
+/// The work for one transaction, which it gives back.
+type Attempt<T> = Box<dyn FnOnce() -> (Transaction, Result<T, ApiError>) + Send>;
+
 fn run(runner: &Scripts, job: &Job, host: &SharedHost) -> Result<script::ScriptResult, ApiError> {
     let host: Arc<Mutex<dyn script::Host>> = Arc::<Mutex<ScriptHost>>::clone(host);
     runner.run(job, host).map_err(|failed| ApiError::script(&failed.error))
 }
 
-/// Runs `work` in a transaction and commits it; retries after conflicts with concurrent writes.
-async fn transact<T: Send + 'static>(
+/// What makes an attempt of [`engine::Engine::transact`]: `work` on a host of its own.
+fn on_host<T: 'static>(
     service: &Service,
-    ctx: &mut RequestContext,
     container: &Arc<Container>,
-    key: &PartitionKey,
     work: Work<T>,
-) -> Result<(T, Committed), ApiError> {
-    let engine = service.engine();
-    let mut lock_guard = None;
-    for _ in 0..ATTEMPTS_MAX {
-        let transaction = engine.begin(ctx, container, key)?;
+) -> impl Fn(Transaction) -> Attempt<T> {
+    move |transaction| {
         let host = Arc::new(Mutex::new(ScriptHost::new(service, container, transaction)));
-        let (work, worked_on) = (Arc::clone(&work), Arc::clone(&host));
-        let done = engine.run_script(move || {
-            let done = work(&worked_on)?;
-            let checked = lock(&worked_on).transaction()?.check();
-            Ok::<_, ApiError>((done, checked))
-        });
-        let done = done.await?;
-        let Some(transaction) = lock(&host).take() else { return Err(ApiError::internal()) };
-        let (done, checked) = match done {
-            Ok(done) => done,
-            Err(error) => {
-                ctx.served.charge += transaction.charge();
-                return Err(error);
-            }
-        };
-        let committed = match checked {
-            Ok(()) => engine.commit_transaction(ctx, transaction).await,
-            Err(error) => {
-                ctx.served.charge += transaction.charge();
-                Err(error)
-            }
-        };
-        match committed {
-            Ok(committed) => return Ok((done, committed)),
-            Err(engine::Error::Overtaken) if lock_guard.is_none() => {
-                lock_guard = Some(service.script_locks().wait(container, key).await);
-            }
-            Err(engine::Error::Overtaken) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Err(engine::Error::Overtaken.into())
-}
-
-impl ScriptLocks {
-    async fn wait(
-        &self,
-        container: &Container,
-        key: &PartitionKey,
-    ) -> tokio::sync::MutexGuard<'_, ()> {
-        let mut bytes = Vec::new();
-        key.encode(&mut bytes);
-        let hash = foldhash::fast::FixedState::default().hash_one((container.rid, bytes));
-        let at = usize::try_from(hash % LOCKS as u64).unwrap_or_default();
-        self.0[at].lock().await
+        let work = Arc::clone(&work);
+        Box::new(move || {
+            let done = work(&host);
+            (lock(&host).end(), done)
+        })
     }
 }
 

@@ -54,14 +54,14 @@ impl ScriptHost {
         }
     }
 
-    /// The transaction, unless it was taken.
+    /// The transaction, unless the host has ended.
     pub(crate) fn transaction(&mut self) -> Result<&mut Transaction, ApiError> {
         self.transaction.as_mut().ok_or_else(ApiError::internal)
     }
 
     /// Ends the host and returns its transaction.
-    pub(crate) fn take(&mut self) -> Option<Transaction> {
-        self.transaction.take()
+    pub(crate) fn end(&mut self) -> Transaction {
+        self.transaction.take().expect("a host ends once")
     }
 
     fn try_call(&mut self, call: HostCall) -> Result<HostReply, ApiError> {

@@ -18,7 +18,6 @@ use crate::access::{self, Grant, Identity, TokenKey};
 use crate::address::{self, BadPath, Segments, Target};
 use crate::auth::{Authenticator, Proof, Signed};
 use crate::errors::ApiError;
-use crate::execute::ScriptLocks;
 use crate::faults::{FaultInjector, FaultSubject};
 use crate::headers::HeaderName;
 use crate::http::StaticHeaders;
@@ -44,7 +43,6 @@ pub struct Service {
     /// Created on first use.
     scripts: OnceLock<Arc<Scripts>>,
     script_limits: script::Limits,
-    script_locks: ScriptLocks,
     hooks: Hooks,
 }
 
@@ -152,7 +150,6 @@ impl Service {
             bodies: Bodies::new(limits, limits::REQUEST_BYTES_MAX),
             scripts: OnceLock::new(),
             script_limits: scripts,
-            script_locks: ScriptLocks::default(),
             hooks,
             engine,
             account,
@@ -237,11 +234,6 @@ impl Service {
             let clock = Arc::clone(&self.engine.components().clock);
             Arc::new(Scripts::new(self.script_limits, Arc::new(move || clock.monotonic())))
         })
-    }
-
-    /// The locks that serialize scripts that conflict with each other.
-    pub(crate) fn script_locks(&self) -> &ScriptLocks {
-        &self.script_locks
     }
 
     /// The account served.

@@ -1,14 +1,16 @@
-//! Which items to erase when a whole logical partition is deleted, some at a time.
+//! Deleting all items of a logical partition, some at a time.
 
 use std::sync::Arc;
 
-use model::{Charge, Lsn};
+use model::{Charge, Lsn, PartitionKey};
 
 use crate::catalog::Container;
+use crate::commit::PreparedOp;
 use crate::keys::EpkForm;
 use crate::partition::{self, ScanRequest};
 use crate::prepare::LogicalPartition;
-use crate::{Engine, Error, StoredItem, ru};
+use crate::routing::PartitionRange;
+use crate::{Engine, Error, RequestContext, StoredItem, ru};
 
 /// Items erased by one commit.
 const ITEMS_MAX: usize = 500;
@@ -43,9 +45,69 @@ impl Step {
 }
 
 impl Engine {
+    /// Deletes every item that a logical partition has now.
+    pub async fn delete_partition_key(
+        &self,
+        ctx: &mut RequestContext,
+        container: &Arc<Container>,
+        key: PartitionKey,
+    ) -> Result<(), Error> {
+        let logical_partition = LogicalPartition::of(container, &key)?;
+        let mut range = container.routing().locate(&logical_partition.epk).clone();
+        let not_after = range.partition.lsn();
+        ctx.served.touch(range.id, not_after);
+        let mut paid = self.admit(ctx, &range, ru::point_read(0))?;
+        let mut charge = ru::point_read(0);
+        let mut after = None;
+        loop {
+            let erased =
+                self.erase_some(ctx, container, &range, &logical_partition, not_after, after).await;
+            if let Ok((deletes, _)) = &erased {
+                charge += *deletes;
+            }
+            ctx.served.charge += charge;
+            range.partition.meter.settle(paid, charge, Some(&logical_partition.id()));
+            after = erased?.1;
+            if after.is_none() {
+                return Ok(());
+            }
+            // The partition that holds the items now pays for the rest.
+            let now = container.routing().locate(&logical_partition.epk).clone();
+            ctx.served.touch_instead(range.id, now.id, now.partition.lsn());
+            range = now;
+            // What is deleted stays deleted: a client that is refused here sends the request again
+            // for the rest.
+            paid = self.try_admit(ctx.admission, &range, Charge::ZERO)?;
+            charge = Charge::ZERO;
+        }
+    }
+
+    /// Deletes the next items of a logical partition after the key `after`. Returns the cost and
+    /// the key to continue after.
+    async fn erase_some(
+        &self,
+        ctx: &mut RequestContext,
+        container: &Arc<Container>,
+        range: &PartitionRange,
+        logical_partition: &LogicalPartition,
+        not_after: Lsn,
+        after: Option<Vec<u8>>,
+    ) -> Result<(Charge, Option<Vec<u8>>), Error> {
+        let (ids, last) = self.ids_to_erase(container, logical_partition, not_after, after).await?;
+        let ops = ids.into_iter().map(|id| PreparedOp::Erase { id, not_after }).collect();
+        let committed = self.commit(container, range, logical_partition.clone(), ops).await?;
+        ctx.served.touch_instead(range.id, committed.range, committed.lsn);
+        let mut charge = Charge::ZERO;
+        for result in committed.results {
+            charge += result.charge;
+            result.outcome?;
+        }
+        Ok((charge, last))
+    }
+
     /// Ids of the next items of a logical partition to erase, after the key `after`, which is
     /// advanced.
-    pub(crate) async fn ids_to_erase(
+    async fn ids_to_erase(
         &self,
         container: &Arc<Container>,
         logical_partition: &LogicalPartition,

@@ -6,6 +6,8 @@
 #![forbid(unsafe_code)]
 
 pub mod audit;
+mod batch;
+mod bulk;
 mod cancellation;
 pub mod catalog;
 pub mod changes;
@@ -20,11 +22,13 @@ pub mod error;
 mod fair_pool;
 pub mod gather;
 pub mod governor;
+mod health;
 pub mod index;
 pub mod item;
 mod keys;
 pub mod listing;
 mod old_version;
+mod open;
 pub mod ops;
 mod overlay;
 mod partition;
@@ -32,15 +36,19 @@ pub mod patch;
 pub mod planted;
 mod prepare;
 mod query;
+mod read;
 pub mod repartition;
 mod routing;
 mod row;
 pub mod ru;
 mod script_pool;
+mod submit;
 mod task_tracker;
+mod transact;
 pub mod transaction;
 mod ttl;
 mod version;
+mod write;
 
 pub use catalog::{Catalog, Container, ContainerSpec, Database, Offer, Throughput};
 pub use components::Components;

@@ -5,6 +5,7 @@
 
 use model::Value;
 
+mod commit;
 #[cfg(test)]
 mod tests;
 

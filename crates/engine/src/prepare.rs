@@ -1,4 +1,4 @@
-//! Checking items before they reach the committer, off its thread.
+//! Checking operations and items before they reach the committer, off its thread.
 
 use std::sync::Arc;
 
@@ -8,13 +8,14 @@ use model::{
 };
 
 use crate::catalog::{Container, ContainerSpec};
+use crate::commit::{PreparedOp, PreparedPatch};
 use crate::index::Terms;
 use crate::item::SYSTEM_PROPERTIES;
 use crate::keys::{EpkForm, LogicalKey};
 use crate::old_version::OldVersion;
-use crate::ops::ItemBody;
+use crate::ops::{ItemBody, ItemOp};
 use crate::patch::Patch;
-use crate::{Error, StoredItem, ru};
+use crate::{Error, StoredItem, ru, ttl};
 
 /// An item that is ready to be stored.
 #[derive(Clone, Debug)]
@@ -190,6 +191,68 @@ pub(crate) fn logical_partition_of_item(
     }
 }
 
+/// Checks what can be checked of an operation without the store.
+pub(crate) fn prepare_op(
+    container: &Container,
+    named: Option<&LogicalPartition>,
+    op: ItemOp,
+) -> Result<(LogicalPartition, PreparedOp), Error> {
+    let addressed = |id: &str| {
+        check_addressed_id(id)?;
+        named.cloned().ok_or_else(|| {
+            Error::BadRequest("PartitionKey value must be supplied for this operation.".into())
+        })
+    };
+    Ok(match op {
+        ItemOp::Create { body } => {
+            let logical_partition = logical_partition_of_item(container, named, &body)?;
+            (logical_partition, PreparedOp::Create(new_item(container, body)?))
+        }
+        ItemOp::Upsert { body, if_match } => {
+            let logical_partition = logical_partition_of_item(container, named, &body)?;
+            (logical_partition, PreparedOp::Upsert(new_item(container, body)?, if_match))
+        }
+        ItemOp::Replace { id, body, if_match } => {
+            check_addressed_id(&id)?;
+            let logical_partition = logical_partition_of_item(container, named, &body)?;
+            (
+                logical_partition,
+                PreparedOp::Replace { id, item: new_item(container, body)?, if_match },
+            )
+        }
+        ItemOp::Patch { id, patch, if_match } => {
+            let patch = PreparedPatch { id, patch, if_match, or_create: None };
+            (addressed(&patch.id)?, PreparedOp::Patch(Box::new(patch)))
+        }
+        ItemOp::Merge { body, if_match, creates, check } => {
+            let logical_partition = logical_partition_of_item(container, named, &body)?;
+            let patch = Patch { check, ..Patch::laying_over(&body.value) };
+            let item = new_item(container, body)?;
+            let id = item.id.clone();
+            let or_create = creates.then_some(item);
+            (
+                logical_partition,
+                PreparedOp::Patch(Box::new(PreparedPatch { id, patch, if_match, or_create })),
+            )
+        }
+        ItemOp::Delete { id, if_match } => {
+            (addressed(&id)?, PreparedOp::Delete { id, if_match, old: None })
+        }
+        ItemOp::Read { id, if_none_match } => {
+            (addressed(&id)?, PreparedOp::Read { id, if_none_match })
+        }
+    })
+}
+
+/// No item has an id above the length limit, and stores have limits of their own for keys.
+pub(crate) fn check_addressed_id(id: &str) -> Result<(), Error> {
+    if id.len() > limits::ITEM_ID_BYTES_MAX {
+        let shown: String = id.chars().take(64).collect();
+        return Err(Error::item_not_found(&shown));
+    }
+    Ok(())
+}
+
 /// Checks id and ttl and computes what the committer needs.
 pub(crate) fn new_item(container: &Container, body: ItemBody) -> Result<NewItem, Error> {
     let id = match body.value.field("id") {
@@ -206,7 +269,7 @@ pub(crate) fn new_item(container: &Container, body: ItemBody) -> Result<NewItem,
     let too_long = limits::ITEM_ID_BYTES_MAX + 1;
     rid::validate_item_id(&id).map_err(|e| crate::error::invalid_name(&id, &e, too_long))?;
     Ok(NewItem {
-        ttl: own_ttl(&body.value)?,
+        ttl: ttl::own_ttl(&body.value)?,
         unique: unique_values(&container.spec, &body.value),
         indexed_values: ru::indexed_values(&body.value),
         terms: container.indexes.goal.terms(&body.value),
@@ -243,19 +306,6 @@ pub(crate) fn patched(
         ));
     }
     Ok(item)
-}
-
-fn own_ttl(item: &Value) -> Result<i32, Error> {
-    let Some(ttl) = item.field("ttl") else { return Ok(0) };
-    match ttl.as_i64().and_then(|n| i32::try_from(n).ok()) {
-        Some(n) if n == -1 || n >= 1 => Ok(n),
-        _ => Err(Error::BadRequest(format!(
-            "The input ttl '{}' is invalid. Ensure to provide a nonzero positive integer less \
-             than or equal to '{}', or '-1' which means never expire.",
-            json::to_string(ttl),
-            i32::MAX
-        ))),
-    }
 }
 
 /// Encoded values of each unique key. A missing value counts as null, and numbers are compared as

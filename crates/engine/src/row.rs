@@ -65,19 +65,6 @@ impl RowHead {
     pub(crate) fn all_ticks(&self) -> u64 {
         self.ts.saturating_mul(TICKS_PER_SECOND).saturating_add(u64::from(self.ticks))
     }
-
-    /// Whether the item has expired at `now` under a container's default ttl.
-    pub(crate) fn is_expired(&self, default_ttl: Option<i32>, now_seconds: u64) -> bool {
-        expires_at(self.ts, self.ttl, default_ttl).is_some_and(|at| at <= now_seconds)
-    }
-}
-
-/// When an item expires, in seconds; `None` = never. An item's own ttl wins over the container's,
-/// and both count only while the container has one.
-pub(crate) fn expires_at(ts: u64, own: i32, default_ttl: Option<i32>) -> Option<u64> {
-    let default = default_ttl?;
-    let ttl = if own == 0 { default } else { own };
-    u64::try_from(ttl).ok().map(|ttl| ts.saturating_add(ttl))
 }
 
 /// A decoded row; body and key are not copied.
@@ -276,16 +263,5 @@ mod tests {
         }
         let change = Change { kind: ChangeKind::Delete, ts: 5, ttl: 60, identity: b"k" };
         assert_eq!(Change::decode(&change.encode()), Some(change));
-    }
-
-    #[test]
-    fn own_ttl_wins_and_counts_only_while_the_container_has_one() {
-        let expired = |own, default, now| expires_at(100, own, default).is_some_and(|at| at <= now);
-        assert!(!expired(5, None, 1000));
-        assert!(!expired(0, Some(-1), 1000));
-        assert!(expired(5, Some(-1), 105));
-        assert!(!expired(5, Some(-1), 104));
-        assert!(!expired(-1, Some(1), 1000));
-        assert!(expired(0, Some(10), 110));
     }
 }

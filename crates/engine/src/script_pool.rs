@@ -139,7 +139,7 @@ fn run(job: Job) {
 impl Engine {
     /// Runs `work`, which may take as long as its own limits let it, beside everything else. Where
     /// too many jobs wait already, the result is [`Error::Throttled`].
-    pub async fn run_script<T: Send + 'static>(
+    pub(crate) async fn run_script<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Error> {

@@ -17,14 +17,14 @@ use crate::catalog::Container;
 use crate::commit::{
     self, CommitContext, Group, PartitionState, PreparedOp, PreparedPatch, ReadSet, Stamp,
 };
-use crate::engine::{check_session, prepare_op};
 use crate::governor::Paid;
 use crate::index::Indexes;
 use crate::item::Etag;
 use crate::keys::Log;
 use crate::ops::{ItemOp, ItemOutcome, Page, PageRequest};
 use crate::overlay::Overlay;
-use crate::prepare::LogicalPartition;
+use crate::prepare::{LogicalPartition, prepare_op};
+use crate::read::check_session;
 use crate::routing::PartitionRange;
 use crate::row::{Change, RowHead};
 use crate::{Admission, Engine, Error, RangeId, RequestContext, StoredItem, keys, ru};
@@ -158,7 +158,7 @@ impl Engine {
         let (container, logical_partition) =
             (Arc::clone(&transaction.container), transaction.logical_partition.clone());
         let answer = self
-            .submit_validated(&container, &range, logical_partition, ops, Some(Box::new(read_set)))
+            .submit(&container, &range, logical_partition, ops, Some(Box::new(read_set)))
             .await?;
         // Nothing of it is needed from here on; the view it holds should not be kept.
         drop(transaction);

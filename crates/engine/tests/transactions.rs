@@ -3,13 +3,15 @@
 #![expect(clippy::disallowed_methods, reason = "several commits at once need tasks")]
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use engine::ops::{EtagCondition, ItemOp, ItemOutcome, PageRequest, Row, Scope};
 use engine::repartition::{JobPhase, Progression, SplitPoint};
 use engine::transaction::Transaction;
 use engine::{Container, Error, RangeId, RequestContext, StoredItem};
-use model::ErrorKind;
+use model::{ErrorKind, Value};
 use testkit::harness::{Harness, body, string_key};
+use tokio::runtime::Handle;
 
 fn begin(h: &Harness, c: &Arc<Container>, key: &str) -> Transaction {
     h.engine.begin(&mut RequestContext::default(), c, &string_key(key)).expect("a transaction")
@@ -230,4 +232,73 @@ async fn a_transaction_pays_for_what_it_does() {
     assert_eq!(ctx.served.charge, charge);
     let used = h.engine.usage(&c)[0].1.consumed;
     assert_eq!(used, charge);
+}
+
+#[tokio::test]
+async fn work_that_conflicts_is_done_again_and_then_alone() {
+    let h = Harness::in_memory();
+    let c = h.container("c", 1).await;
+    h.create(&c, "k", r#"{"id":"n","pk":"k","n":0}"#).await.unwrap();
+    let increments = (0..8).map(|_| {
+        let (engine, c) = (h.engine.clone(), Arc::clone(&c));
+        tokio::spawn(async move {
+            let ctx = &mut RequestContext::default();
+            let work = |mut tx: Transaction| {
+                move || {
+                    let done = increment(&mut tx);
+                    (tx, done)
+                }
+            };
+            engine.transact(ctx, &c, &string_key("k"), work).await.map(|(n, _)| n)
+        })
+    });
+    let mut seen = Vec::new();
+    for task in increments.collect::<Vec<_>>() {
+        seen.push(task.await.unwrap().unwrap());
+    }
+    seen.sort_unstable();
+    assert_eq!(seen, (1..=8).collect::<Vec<_>>(), "each saw the one before");
+}
+
+/// Adds one to the item `n` and returns its new number.
+fn increment(tx: &mut Transaction) -> Result<i64, Error> {
+    let stored = item(tx.apply(read("n"))?).to_value()?;
+    let n = stored.field("n").and_then(Value::as_i64).expect("a number") + 1;
+    let text = format!(r#"{{"id":"n","pk":"k","n":{n}}}"#);
+    tx.apply(ItemOp::Upsert { body: body(&text), if_match: None })?;
+    Ok(n)
+}
+
+#[tokio::test]
+async fn work_that_conflicts_every_time_ends_as_a_conflict() {
+    let h = Harness::in_memory();
+    let c = h.container("c", 1).await;
+    h.create(&c, "k", r#"{"id":"n","pk":"k","n":0}"#).await.unwrap();
+    let (attempts, runtime) = (Arc::new(AtomicUsize::new(0)), Handle::current());
+    let ctx = &mut RequestContext::default();
+    let work = |mut tx: Transaction| {
+        let (attempts, runtime) = (Arc::clone(&attempts), runtime.clone());
+        let (engine, c) = (h.engine.clone(), Arc::clone(&c));
+        move || {
+            attempts.fetch_add(1, Ordering::Relaxed);
+            let done = increment(&mut tx);
+            let other =
+                ItemOp::Upsert { body: body(r#"{"id":"n","pk":"k","n":0}"#), if_match: None };
+            let ctx = &mut RequestContext::default();
+            let other = engine.write_item(ctx, &c, Some(string_key("k")), other);
+            runtime.block_on(other).expect("a write");
+            (tx, done)
+        }
+    };
+    let result = h.engine.transact(ctx, &c, &string_key("k"), work).await;
+    assert_eq!(result.map(|_| ()).unwrap_err().kind(), ErrorKind::Conflict);
+    assert_eq!(attempts.load(Ordering::Relaxed), 10);
+    let failed = |mut tx: Transaction| {
+        move || {
+            let done = tx.apply(read("missing")).map(drop);
+            (tx, done)
+        }
+    };
+    let result = h.engine.transact(ctx, &c, &string_key("k"), failed).await;
+    assert_eq!(result.map(|_| ()).unwrap_err().kind(), ErrorKind::NotFound, "done once");
 }

@@ -5,6 +5,7 @@
 mod crates;
 mod files;
 mod map;
+mod operations;
 mod tree;
 mod words;
 
@@ -45,6 +46,7 @@ fn complaints(tree: &Tree) -> Vec<Complaint> {
         map::names,
         map::shape,
         words::private,
+        operations::indexed,
         compat::complaints,
     ];
     checks.iter().flat_map(|check| check(tree)).collect()

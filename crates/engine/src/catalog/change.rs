@@ -23,13 +23,13 @@ use super::{
 use crate::commit::{
     CatalogCommit, Command, CutOver, NUMBERS_LEASED, NewMirror, NewPartition, PartitionState,
 };
-use crate::engine::COMMITS_QUEUED_MAX;
 use crate::index::Indexes;
 use crate::keys::catalog as k;
 use crate::ops::EtagCondition;
 use crate::partition::Partition;
 use crate::repartition::{Child, JobId, JobReason, JobSpec};
 use crate::routing::{PartitionRange, RangeId, RoutingMap};
+use crate::submit::COMMITS_QUEUED_MAX;
 use crate::{Engine, Error, ResourceKind};
 
 /// Databases and containers that one commit deletes, unless one database has more containers: the

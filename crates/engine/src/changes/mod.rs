@@ -19,11 +19,11 @@ use model::{Epk, Lsn, PartitionKey, limits};
 use storage::View;
 
 use crate::catalog::Container;
-use crate::engine::check_session;
 use crate::keys::{self, EpkForm, Log};
 use crate::ops::Scope;
 use crate::prepare::LogicalPartition;
 use crate::query::scope_range;
+use crate::read::check_session;
 use crate::routing::{PartitionRange, RoutingMap};
 use crate::{Engine, Error, RequestContext, StoredItem, row, ru};
 

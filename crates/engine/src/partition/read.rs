@@ -5,7 +5,7 @@ use storage::View;
 
 use crate::catalog::Container;
 use crate::keys::LogicalKey;
-use crate::row::{Row, RowHead};
+use crate::row::Row;
 use crate::{Error, StoredItem};
 
 /// What a read needs of its container.
@@ -20,11 +20,6 @@ impl Reader {
     pub(crate) fn new(container: &Container, now_seconds: u64) -> Self {
         let default_ttl = container.spec.default_ttl;
         Self { container: container.rid, default_ttl, now_seconds }
-    }
-
-    /// Whether an item has expired.
-    pub(crate) fn is_expired(&self, head: &RowHead) -> bool {
-        head.is_expired(self.default_ttl, self.now_seconds)
     }
 }
 

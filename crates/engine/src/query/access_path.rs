@@ -294,7 +294,7 @@ impl Scan<'_> {
     ) -> Result<Option<Vec<u64>>, Error> {
         // Expired items are still counted, and still have their index entries.
         let is_whole = *index_set == IndexSet::Everything && plan.select().filter().is_none();
-        if self.reader.default_ttl.is_some() || !(is_whole || index_set.is_exact()) {
+        if self.reader.has_ttl() || !(is_whole || index_set.is_exact()) {
             return Ok(None);
         }
         if !plan.unfiltered().only_counts() {

@@ -20,12 +20,12 @@ use storage::{Dir, KeyRange, View};
 use crate::catalog::Container;
 use crate::commit::LogicalCounters;
 use crate::continuation::{PagePosition, cut_digest};
-use crate::engine::check_session;
 use crate::index::Indexes;
 use crate::keys::{self, EpkForm};
 use crate::ops::{Page, PageReport, PageRequest, PageTimes, Retrieved, Row, Scope};
 use crate::partition::ScanStats;
 use crate::prepare::{LogicalPartition, LogicalPartitionId};
+use crate::read::check_session;
 use crate::routing::{PartitionRange, RoutingMap};
 use crate::{Admission, Engine, Error, RangeId, RequestContext, StoredItem, ru};
 
@@ -311,7 +311,7 @@ impl Engine {
         scope: &Scope,
         work: &PageWork,
     ) -> Result<Option<ScanSnapshot>, Error> {
-        if container.spec.default_ttl.is_some() || !work.plan.is_count() {
+        if !work.plan.is_count() || self.reader(container).has_ttl() {
             return Ok(None);
         }
         let snapshot = self.snapshot(container, scope, &work.position)?;

@@ -98,7 +98,7 @@ impl Scan<'_> {
         let Some(wanted) = plan.totals() else { return Ok(None) };
         // Expired items are still counted. Plans without words have a better access path.
         let is_about_words = wanted.iter().any(|total| !matches!(total, Total::Items));
-        if self.reader.default_ttl.is_some() || !is_about_words {
+        if self.reader.has_ttl() || !is_about_words {
             return Ok(None);
         }
         let mut totals = vec![0_u64; wanted.len()];
@@ -205,7 +205,7 @@ struct CandidateFilter<'j> {
 impl CandidateFilter<'_> {
     /// Whether the decision depends on the item itself.
     fn must_read(&self) -> bool {
-        self.plan.has_filter() || self.scan.reader.default_ttl.is_some()
+        self.plan.has_filter() || self.scan.reader.has_ttl()
     }
 
     fn accepts(&self, posting: &Posting) -> Result<bool, Error> {

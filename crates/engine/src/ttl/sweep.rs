@@ -3,8 +3,7 @@
 //!
 //! There is no index by expiry. The change log has one live entry per item, with its time and ttl
 //! in it, so a scan of the log finds what is due without reading a row, and containers without a
-//! ttl pay nothing on their writes. Expired items are invisible the moment they expire; the sweep
-//! only frees their space.
+//! ttl pay nothing on their writes.
 
 use std::collections::VecDeque;
 use std::ops::Bound;
@@ -16,15 +15,17 @@ use hashbrown::HashMap;
 use model::{Lsn, PartitionId, PartitionKey};
 use storage::{Dir, KeyRange, View};
 
+use super::expires_at;
 use crate::catalog::Container;
 use crate::changes::TrimState;
 use crate::commit::{Command, PreparedOp, TrimLog};
 use crate::components::Clock;
-use crate::engine::{Inner, PendingCommit};
+use crate::engine::Inner;
 use crate::keys::{self, EpkForm, Log};
 use crate::prepare::LogicalPartition;
 use crate::routing::PartitionRange;
-use crate::row::{self, Change, ChangeKind};
+use crate::row::{Change, ChangeKind, Row};
+use crate::submit::PendingCommit;
 use crate::{Engine, Error};
 
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
@@ -230,9 +231,9 @@ impl Engine {
             let logical_partition = LogicalPartition::of(container, &key)?;
             for some in same_key.chunks(ITEMS_PER_COMMIT) {
                 let ops = some.iter().map(|(_, id)| PreparedOp::Expire { id: id.clone() });
-                answers.push_back(
-                    self.submit(container, range, logical_partition.clone(), ops.collect()).await?,
-                );
+                let (logical_partition, ops) = (logical_partition.clone(), ops.collect());
+                let answer = self.submit(container, range, logical_partition, ops, None).await?;
+                answers.push_back(answer);
                 if answers.len() >= COMMITS_IN_FLIGHT_MAX
                     && let Some(first) = answers.pop_front()
                 {
@@ -305,7 +306,7 @@ fn scan_log(
             ChangeKind::Delete => found.tombstones.push(Bytes::copy_from_slice(key)),
             ChangeKind::Put => {
                 let row = view.get(partition, &keys::row_of_identity(change.identity))?;
-                let row = row.and_then(row::Row::decode);
+                let row = row.and_then(Row::decode);
                 let parts = keys::split_identity(form, change.identity);
                 if let (Some(row), Some((_, _, id))) = (row, parts) {
                     found.expired.push((row.partition_key().to_vec(), id.to_owned()));
@@ -320,6 +321,6 @@ fn scan_log(
 fn due_at(change: &Change<'_>, default_ttl: Option<i32>) -> u64 {
     match change.kind {
         ChangeKind::Delete => change.ts.saturating_add(TOMBSTONE_SECONDS),
-        ChangeKind::Put => row::expires_at(change.ts, change.ttl, default_ttl).unwrap_or(u64::MAX),
+        ChangeKind::Put => expires_at(change.ts, change.ttl, default_ttl).unwrap_or(u64::MAX),
     }
 }
