@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
-use engine::{Container, Engine, RequestContext};
+use engine::{Container, Engine, RequestContext, Served, Source};
 use front::{
     Bodies, Caller, Directory, DirectoryMode, Key, KeyRing, Observer, RequestIds, RequestLimits,
     RequestSource, Scheme, catch_panic, head_bytes,
@@ -90,7 +90,8 @@ struct Exchange {
     /// The sender, once identified.
     identity: Option<Identity>,
     format: WireFormat,
-    ctx: RequestContext,
+    /// Made for the sender, once identified.
+    ctx: Option<RequestContext>,
     /// Method and path, if they are logged.
     line: Option<Box<(Method, String)>>,
 }
@@ -107,7 +108,7 @@ impl Exchange {
             operation = ?self.operation,
             container = container.map(|c| format!("{}/{}", c.database_id, c.spec.id)),
             status,
-            charge = %self.ctx.served.charge,
+            charge = %self.ctx.as_ref().map(|ctx| ctx.served.charge).unwrap_or_default(),
             elapsed_us = elapsed.as_micros(),
             "request served"
         );
@@ -253,7 +254,7 @@ impl Service {
             peer: source.peer,
             identity: None,
             format: WireFormat::default(),
-            ctx: RequestContext::default(),
+            ctx: None,
             // A path has no secrets; a query string can have some, in addresses of other APIs.
             line: enabled!(Level::DEBUG)
                 .then(|| Box::new((head.method.clone(), head.uri.path().to_owned()))),
@@ -283,6 +284,13 @@ impl Service {
         })
     }
 
+    /// The context of a request that an operator makes by another part of the server.
+    pub(crate) fn operator_context(&self) -> RequestContext {
+        let activity = self.activity_ids.make();
+        let activity = activity.to_str().unwrap_or_default();
+        RequestContext::new(engine::Caller::Operator, Source::Admin, activity)
+    }
+
     /// The account served.
     pub(crate) fn account(&self) -> &Account {
         &self.account
@@ -297,6 +305,9 @@ impl Service {
     ) -> Result<Reply, ApiError> {
         let clock = self.engine.components().clock.as_ref();
         let (target, identity) = self.admit(&head, exchange)?;
+        let activity = exchange.activity.to_str().unwrap_or_default();
+        let ctx = RequestContext::new(identity.caller(), Source::NoSql, activity);
+        let ctx = exchange.ctx.insert(ctx);
         let identity = exchange.identity.insert(identity);
         let body = self.bodies.read(body, clock).await?;
         let path = head.uri;
@@ -310,11 +321,18 @@ impl Service {
         };
         exchange.operation = Operation::of(&request);
         exchange.format.request_is_binary = binary_json::is_binary(&request.body);
-        exchange.ctx.admission = request.admission(path.path());
         exchange.is_container = matches!(request.target, Target::Container(_));
-        let checked = access::check(self, identity, &mut request, exchange.operation).await;
+        let admission = request.admission(path.path());
+        let checked = access::check(self, ctx, identity, &mut request, exchange.operation).await;
         exchange.container = checked.inspect_err(|error| {
-            exchange.denied((&request.method, path.path()), error);
+            access::audit(&access::RefusedRequest {
+                activity: &exchange.activity,
+                peer: exchange.peer,
+                method: &request.method,
+                path: path.path(),
+                identity: Some(identity),
+                error,
+            });
         })?;
         if let Some(faults) = self.faults() {
             let container = exchange.container.as_deref();
@@ -324,7 +342,8 @@ impl Service {
             }
         }
         let (container, operation) = (exchange.container.as_ref(), exchange.operation);
-        routes::route(self, &mut exchange.ctx, container, operation, &request).await
+        ctx.admission = admission;
+        routes::route(self, ctx, container, operation, &request).await
     }
 
     /// All checks that need no body.
@@ -371,12 +390,13 @@ impl Service {
         exchange: &Exchange,
     ) -> Response<Full<Bytes>> {
         let elapsed = self.engine.components().clock.monotonic().saturating_sub(exchange.received);
+        let nothing = Served::default();
         let envelope = Envelope {
             activity: &exchange.activity,
             location: exchange.location.as_ref(),
             container: exchange.container.as_deref(),
             is_container: exchange.is_container,
-            served: &exchange.ctx.served,
+            served: exchange.ctx.as_ref().map_or(&nothing, |ctx| &ctx.served),
             elapsed,
             fixed: &self.static_headers,
         };

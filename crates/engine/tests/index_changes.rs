@@ -11,10 +11,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use engine::index::PathPattern;
 use engine::ops::{ItemOp, Page, PageRequest, Row, Scope};
-use engine::{Container, ContainerSpec, IndexingPolicy, RequestContext};
+use engine::{Container, ContainerSpec, IndexingPolicy};
 use model::PartitionId;
 use storage::{Cursor, Dir, KeyRange, MemoryStore, StoreError, View};
-use testkit::harness::{Harness, body, spec};
+use testkit::harness::{Harness, body, spec, test_context};
 use testkit::hooked::{HookedStore, Hooks, WriteGate};
 
 const ITEMS: usize = 60;
@@ -63,7 +63,7 @@ async fn until_rebuilt(h: &Harness, c: &Container) {
 async fn page(h: &Harness, c: &Arc<Container>, text: &str, token: Option<String>) -> Page {
     let plan = lang::nosql::compile(text, &[]).expect("a query");
     let request = PageRequest { items_max: Some(7), continuation: token, ..PageRequest::default() };
-    let mut ctx = RequestContext::default();
+    let mut ctx = test_context();
     h.engine.query(&mut ctx, c, plan, Scope::All, request).await.expect("a page")
 }
 
