@@ -11,7 +11,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use engine::{Catalog, Container};
+use engine::{Catalog, Container, RequestContext};
 use front::{Bearer, Caller, Principal};
 use model::ErrorKind;
 use tracing::warn;
@@ -45,6 +45,19 @@ impl From<Bearer> for Identity {
     }
 }
 
+impl Identity {
+    /// On whose behalf the engine acts.
+    pub(crate) fn caller(&self) -> engine::Caller {
+        match self {
+            Identity::Key(_) => engine::Caller::KeyHolder,
+            Identity::Resource(_) => engine::Caller::Grantee(self.to_string().into()),
+            Identity::Principal(principal) => {
+                engine::Caller::Principal(principal.id.as_str().into())
+            }
+        }
+    }
+}
+
 impl fmt::Display for Identity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -61,6 +74,7 @@ impl fmt::Display for Identity {
 /// confines the request to that key.
 pub(crate) async fn check(
     service: &Service,
+    ctx: &RequestContext,
     identity: &Identity,
     request: &mut Request,
     operation: Operation,
@@ -75,7 +89,7 @@ pub(crate) async fn check(
             }
             let container = confine(&catalog, grant, request)?;
             // Boxed, because it is rare and would enlarge the future of every request.
-            Box::pin(grant.check(service, request, operation, &container)).await?;
+            Box::pin(grant.check(service, ctx, request, operation, &container)).await?;
             grant.confine(request, operation, &container);
         }
     }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use engine::Container;
 use engine::gather::{GatherRequest, Gathered, MergeStrategy, QueryPartReport};
 use engine::ops::{AccessPathKind, IndexOrder, PageReport, Row, Scope};
-use engine::{Container, RequestContext};
 use model::{Charge, EpkRange, ErrorKind, PartitionKey, Value, json, limits};
 use query::Plan;
 use query::access::IndexSet;
@@ -246,7 +246,7 @@ impl Service {
     ) -> Result<AdminQueryPage, AdminQueryError> {
         let CompiledAdminQuery { plan, scope, functions } =
             self.compile(container, admin_query).await?;
-        let mut ctx = RequestContext::default();
+        let mut ctx = self.operator_context();
         let request = GatherRequest { runs_scripts: functions.is_used(), ..request };
         let page = self.engine().gather(&mut ctx, container, plan, scope, request).await;
         let page = page.map_err(|error| functions.explain(error))?;
@@ -343,7 +343,7 @@ impl Service {
         let mut outcome = Outcome { rows: 0, pages: 0, is_complete: false, charge: Charge::ZERO };
         let mut continuation = None;
         for _ in 0..ANALYZED_PAGES_MAX {
-            let mut ctx = RequestContext::default();
+            let mut ctx = self.operator_context();
             let request = GatherRequest {
                 items_max: Some(limits::PAGE_ITEMS_MAX),
                 continuation,

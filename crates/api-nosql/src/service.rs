@@ -1,11 +1,11 @@
 //! The service: takes one request through its stages to a reply, whichever wire it came by.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use engine::components::Clock;
-use engine::{Container, Engine, RequestContext};
+use engine::{Container, Engine, RequestContext, Served, Source};
 use front::{
     Bodies, Caller, Directory, DirectoryMode, Key, KeyRing, Observer, RequestIds, RequestLimits,
     RequestSource,
@@ -26,6 +26,9 @@ use crate::operation::Operation;
 use crate::reply::{Envelope, Reply};
 use crate::request::{Request, RequestHead};
 use crate::{Account, binary_json, headers, routes};
+
+/// The outcome of requests that were refused before the engine served them.
+static NOTHING_SERVED: LazyLock<Served> = LazyLock::new(Served::default);
 
 /// Longest activity id of a client that is echoed.
 const ACTIVITY_ID_BYTES_MAX: usize = 128;
@@ -89,7 +92,8 @@ pub(crate) struct Exchange<'r> {
     /// The sender, once identified.
     identity: Option<Identity>,
     format: WireFormat,
-    ctx: RequestContext,
+    /// Made for the sender, once identified.
+    ctx: Option<RequestContext>,
 }
 
 impl Exchange<'_> {
@@ -107,7 +111,7 @@ impl Exchange<'_> {
             operation = ?self.operation,
             container = container.map(|c| format!("{}/{}", c.database_id, c.spec.id)),
             status,
-            charge = %self.ctx.served.charge,
+            charge = %self.ctx.as_ref().map(|ctx| ctx.served.charge).unwrap_or_default(),
             elapsed_us = elapsed.as_micros(),
             "request served"
         );
@@ -185,7 +189,7 @@ impl Service {
             operation: Operation::Other,
             identity: None,
             format: WireFormat::default(),
-            ctx: RequestContext::default(),
+            ctx: None,
         }
     }
 
@@ -236,6 +240,12 @@ impl Service {
         })
     }
 
+    /// The context of a request that an operator makes by another part of the server.
+    pub(crate) fn operator_context(&self) -> RequestContext {
+        let activity = self.activity_ids.make_text();
+        RequestContext::new(engine::Caller::Operator, Source::Admin, activity)
+    }
+
     /// The account served.
     pub(crate) fn account(&self) -> &Account {
         &self.account
@@ -270,10 +280,12 @@ impl Service {
         let identity = exchange.identity.as_ref().ok_or_else(ApiError::internal)?;
         exchange.operation = Operation::of(&request);
         exchange.format.request_is_binary = binary_json::is_binary(&request.body);
-        exchange.ctx.admission = request.admission(exchange.path);
         exchange.is_container = matches!(request.target, Target::Container(_));
-        let checked = access::check(self, identity, &mut request, exchange.operation).await;
+        let ctx = RequestContext::new(identity.caller(), Source::NoSql, exchange.activity.as_str());
+        let admission = request.admission(exchange.path);
+        let checked = access::check(self, &ctx, identity, &mut request, exchange.operation).await;
         exchange.container = checked.inspect_err(|error| exchange.denied(error))?;
+        let ctx = exchange.ctx.insert(ctx);
         if let Some(faults) = self.faults() {
             let container = exchange.container.as_deref();
             let subject = FaultSubject::new(&request, exchange.operation, container);
@@ -282,7 +294,8 @@ impl Service {
             }
         }
         let (container, operation) = (exchange.container.as_ref(), exchange.operation);
-        routes::route(self, &mut exchange.ctx, container, operation, &request).await
+        ctx.admission = admission;
+        routes::route(self, ctx, container, operation, &request).await
     }
 
     /// The reply to a request that is refused because of its origin.
@@ -387,7 +400,7 @@ impl Service {
             activity: std::mem::take(&mut exchange.activity),
             container: exchange.container.as_deref(),
             is_container: exchange.is_container,
-            served: &exchange.ctx.served,
+            served: exchange.ctx.as_ref().map_or(&NOTHING_SERVED, |ctx| &ctx.served),
             elapsed,
         };
         (reply, envelope)

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
-use engine::{Admission, Container, Engine, RequestContext};
+use engine::{Admission, Container, Engine, RequestContext, Source};
 use front::{
     Bearer, Bodies, Caller, DEVELOPMENT_KEY, Directory, Key, KeyRing, Observer, RequestIds,
     RequestLimits, RequestSource, Signers, catch_panic, head_bytes,
@@ -87,7 +87,8 @@ struct Account {
 struct Exchange {
     flavour: Flavour,
     operation: Operation,
-    ctx: RequestContext,
+    /// Made for the sender, once identified.
+    ctx: Option<RequestContext>,
     /// The database whose CORS rules apply.
     database: String,
     /// The table that it addresses, if any.
@@ -95,6 +96,11 @@ struct Exchange {
 }
 
 impl Exchange {
+    /// What it has cost.
+    fn charge(&self) -> model::Charge {
+        self.ctx.as_ref().map(|ctx| ctx.served.charge).unwrap_or_default()
+    }
+
     /// The addressed table, if any, by its name in the NoSQL API.
     fn container(&self) -> Option<String> {
         self.table.as_ref().map(|table| format!("{}/{table}", self.database))
@@ -214,7 +220,7 @@ impl Service {
         let mut exchange = Exchange {
             flavour: address::flavour_of_host(&host).unwrap_or(flavour),
             operation: Operation::Other,
-            ctx: RequestContext::default(),
+            ctx: None,
             database: stored::DATABASE.to_owned(),
             table: None,
         };
@@ -245,7 +251,7 @@ impl Service {
         let envelope = Envelope {
             client_request_id: client_request_id.filter(|id| id.len() <= CLIENT_ID_BYTES_MAX),
             version: headers.get(name::VERSION).filter(|version| is_version(version)),
-            charge: exchange.ctx.served.charge,
+            charge: exchange.charge(),
             ..envelope
         };
         let reply = result.unwrap_or_else(|error| envelope.error(&error));
@@ -263,7 +269,7 @@ impl Service {
             database = exchange.database,
             container = exchange.container(),
             status = reply.status.as_u16(),
-            charge = %exchange.ctx.served.charge,
+            charge = %exchange.charge(),
             elapsed_us = elapsed.as_micros(),
             "table request served"
         );
@@ -349,7 +355,9 @@ impl Service {
         let body = self.bodies.read(body, clock).await?;
         let Parts { headers, uri, .. } = head;
         let query = uri.query().unwrap_or_default().as_bytes();
-        exchange.ctx.admission = Admission {
+        let activity = envelope.request_id.to_str().unwrap_or_default();
+        let mut ctx = RequestContext::new(context.identity.caller(), Source::Table, activity);
+        ctx.admission = Admission {
             digest: Admission::digest_of(&[uri.path().as_bytes(), query, &body.bytes]),
             // The storage service has no request units.
             is_free_by_default: flavour == Flavour::Storage,
@@ -357,7 +365,8 @@ impl Service {
         };
         let target = address.target;
         let request = Request { context, verb, target, options, headers, body: body.bytes.clone() };
-        routes::route(self, &mut exchange.ctx, envelope, &request).await
+        let ctx = exchange.ctx.insert(ctx);
+        routes::route(self, ctx, envelope, &request).await
     }
 
     fn preflight(

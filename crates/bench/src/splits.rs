@@ -14,12 +14,12 @@ use anyhow::Context;
 use bytes::Bytes;
 use engine::ops::{ItemBody, ItemOp};
 use engine::repartition::{JobInfo, JobPhase, Progression, SplitPoint};
-use engine::{Components, Container, Engine, RangeId, RequestContext, Settings, Throughput};
+use engine::{Components, Container, Engine, RangeId, Settings, Throughput};
 use model::{PartitionId, PartitionKey, PartitionKeyComponent};
 use storage::{
     Dir, Durability, EmbeddedOptions, EmbeddedStore, KeyRange, LocalStore, Op, WriteBatch,
 };
-use testkit::harness;
+use testkit::harness::{self, test_context};
 
 use crate::rng::Rng;
 
@@ -132,7 +132,7 @@ pub async fn run(
 async fn fill(engine: &Engine, container: &Arc<Container>, keys: usize) -> anyhow::Result<()> {
     for key in 0..keys {
         let ops = (0..ITEMS_PER_KEY).map(|id| ItemOp::Create { body: item(key, id, 0) }).collect();
-        let mut ctx = RequestContext::default();
+        let mut ctx = test_context();
         for result in engine.write_batch(&mut ctx, container, key_of(key), ops).await? {
             result.outcome?;
         }
@@ -219,7 +219,7 @@ async fn write_until_stopped(shared: &Shared, seed: u64) -> anyhow::Result<()> {
         let key = random.index(shared.keys);
         let body = item(key, random.index(ITEMS_PER_KEY), version);
         let op = ItemOp::Upsert { body, if_match: None };
-        let mut ctx = RequestContext::default();
+        let mut ctx = test_context();
         let began = Instant::now();
         shared.engine.write_item(&mut ctx, &shared.container, Some(key_of(key)), op).await?;
         note(&shared.writes, &shared.slowest_write_us, began);
@@ -232,7 +232,7 @@ async fn read_until_stopped(shared: &Shared, seed: u64) -> anyhow::Result<()> {
     while !shared.stop.load(Ordering::Relaxed) {
         let key = random.index(shared.keys);
         let id = random.index(ITEMS_PER_KEY).to_string();
-        let mut ctx = RequestContext::default();
+        let mut ctx = test_context();
         let began = Instant::now();
         shared.engine.read_item(&mut ctx, &shared.container, &key_of(key), &id, None)?;
         note(&shared.reads, &shared.slowest_read_us, began);

@@ -100,8 +100,7 @@ impl Engine {
         id: &str,
         if_none_match: Option<&EtagCondition>,
     ) -> BulkOp {
-        let mut own =
-            RequestContext { session: ctx.session.clone(), admission, ..Default::default() };
+        let mut own = RequestContext { admission, ..ctx.part() };
         let read = self.read_item(&mut own, container, key, id, if_none_match);
         for (range, at) in own.served.ranges {
             ctx.served.touch(range, at);

@@ -1,6 +1,7 @@
 //! Long work that ends when no caller waits for its result any more.
 
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use crate::{Engine, Error};
 
@@ -17,6 +18,39 @@ impl CancellationToken {
             return Err(Error::Unavailable("no caller waits for the result".into()));
         }
         Ok(())
+    }
+}
+
+/// Cancels the work for a request when it is dropped with the request's context.
+#[derive(Debug, Default)]
+pub struct Cancellation(Option<Arc<()>>);
+
+/// Tells work for a request when it must end earlier than by the engine's own time limits.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct StopSignal {
+    deadline: Option<Duration>,
+    waits: Option<Weak<()>>,
+}
+
+impl StopSignal {
+    pub(crate) fn new(deadline: Option<Duration>, cancellation: &mut Cancellation) -> Self {
+        let waits = Some(Arc::downgrade(cancellation.0.get_or_insert_default()));
+        Self { deadline, waits }
+    }
+
+    /// Whether work with the time limit `limit` must end at `now`: the limit or the deadline of the
+    /// request has passed, or the client has gone.
+    pub(crate) fn is_due(&self, limit: Duration, now: Duration) -> bool {
+        now >= limit || self.deadline.is_some_and(|deadline| now >= deadline) || self.is_cancelled()
+    }
+
+    /// The earlier of the time limit `limit` and the deadline of the request.
+    pub(crate) fn earlier(&self, limit: Duration) -> Duration {
+        self.deadline.map_or(limit, |deadline| deadline.min(limit))
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.waits.as_ref().is_some_and(|waits| waits.strong_count() == 0)
     }
 }
 
@@ -37,6 +71,19 @@ impl Engine {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn work_stops_at_the_earlier_limit_or_without_a_client() {
+        let at = Duration::from_secs;
+        let mut cancellation = Cancellation::default();
+        let stop = StopSignal::new(Some(at(5)), &mut cancellation);
+        assert!(!stop.is_due(at(10), at(4)) && stop.is_due(at(10), at(5)));
+        assert!(stop.is_due(at(3), at(3)));
+        assert_eq!((stop.earlier(at(10)), stop.earlier(at(3))), (at(5), at(3)));
+        drop(cancellation);
+        assert!(stop.is_due(at(10), at(0)));
+        assert!(!StopSignal::default().is_due(at(10), at(9)));
+    }
 
     #[test]
     fn work_goes_on_as_long_as_somebody_waits() {

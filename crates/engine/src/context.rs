@@ -1,21 +1,97 @@
 //! What travels with every request, and what the engine reports back whatever the outcome.
 
 use std::hash::{BuildHasher, Hasher};
+use std::sync::Arc;
+use std::time::Duration;
 
 use model::{Charge, Lsn};
 
 use crate::RangeId;
+use crate::cancellation::{Cancellation, StopSignal};
 
 /// What the caller supplies besides the operation itself, and where the engine notes what serving
 /// it took. Filled in on success *and* on failure, because replies carry it in both cases.
-#[derive(Clone, Debug, Default)]
+///
+/// Dropping it cancels what is done for the request, except writes that the committer has received.
+#[derive(Debug)]
 pub struct RequestContext {
+    /// On whose behalf the request is made.
+    pub caller: Caller,
+    /// By which interface it came in.
+    pub source: Source,
+    /// The id by which the client and the log know it.
+    pub activity: Arc<str>,
+    /// When the caller stops waiting, by [`Clock::monotonic`](crate::components::Clock); `None` if
+    /// only the engine's own time limits apply. What can be continued ends there, what can't fails.
+    pub deadline: Option<Duration>,
+    /// Cancels work that other threads do for it.
+    pub cancellation: Cancellation,
     /// Per range: the position the caller has already seen. Reads must not be older.
     pub session: Vec<(RangeId, Lsn)>,
     /// How it is admitted where throughput is short.
     pub admission: Admission,
     /// What it took.
     pub served: Served,
+}
+
+impl RequestContext {
+    /// The context of a request. The front end that makes one has checked that the caller may make
+    /// the request: the engine checks no rights.
+    pub fn new(caller: Caller, source: Source, activity: impl Into<Arc<str>>) -> Self {
+        Self {
+            caller,
+            source,
+            activity: activity.into(),
+            deadline: None,
+            cancellation: Cancellation::default(),
+            session: Vec::new(),
+            admission: Admission::default(),
+            served: Served::default(),
+        }
+    }
+
+    /// A context for one part of the request, which counts what it takes by itself.
+    pub fn part(&self) -> Self {
+        Self {
+            caller: self.caller.clone(),
+            source: self.source,
+            activity: Arc::clone(&self.activity),
+            deadline: self.deadline,
+            cancellation: Cancellation::default(),
+            session: self.session.clone(),
+            admission: self.admission,
+            served: Served::default(),
+        }
+    }
+
+    /// Tells work on other threads when to stop.
+    pub(crate) fn stop_signal(&mut self) -> StopSignal {
+        StopSignal::new(self.deadline, &mut self.cancellation)
+    }
+}
+
+/// On whose behalf a request is made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Caller {
+    /// A client with a key of the account.
+    KeyHolder,
+    /// A client with a token or signature that grants some rights. The text says which it is.
+    Grantee(Arc<str>),
+    /// A principal of the directory, by its id.
+    Principal(Arc<str>),
+    /// The operator of the server.
+    Operator,
+}
+
+/// The interface by which a request came in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// The NoSQL API.
+    NoSql,
+    /// The Table API.
+    Table,
+    /// The admin API, or a tool that has the engine in its own process.
+    Admin,
 }
 
 /// How a request is admitted where throughput is short.

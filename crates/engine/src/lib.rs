@@ -50,9 +50,10 @@ mod ttl;
 mod version;
 mod write;
 
+pub use cancellation::Cancellation;
 pub use catalog::{Catalog, Container, ContainerSpec, Database, Offer, Throughput};
 pub use components::Components;
-pub use context::{Admission, Priority, RequestContext, Served};
+pub use context::{Admission, Caller, Priority, RequestContext, Served, Source};
 pub use distribution::{KeySize, LargestKeys};
 pub use engine::{Engine, Settings};
 pub use error::{Error, ResourceKind, invalid_name};

@@ -145,7 +145,10 @@ impl Engine {
     ) -> Result<T, Error> {
         let (done, answer) = oneshot::channel();
         self.inner.scripts.submit(Box::new(move || {
-            let _ = done.send(work());
+            // A caller that has gone while the job waited needs no result.
+            if !done.is_closed() {
+                let _ = done.send(work());
+            }
         }))?;
         answer.await.map_err(|_| Error::Internal("a script panicked".into()))
     }

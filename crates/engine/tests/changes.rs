@@ -13,7 +13,9 @@ use engine::{Container, ContainerSpec, Error, RangeId, RequestContext, Settings,
 use model::{Epk, EpkRange, ErrorKind, PartitionId, PartitionKeyComponent};
 use storage::faulty::FaultyStore;
 use storage::{Dir, KeyRange, MemoryStore, View};
-use testkit::harness::{Harness, START_SECONDS, body, key_of, spec, spec_with_paths, string_key};
+use testkit::harness::{
+    Harness, START_SECONDS, body, key_of, spec, spec_with_paths, string_key, test_context,
+};
 use testkit::hooked::{HookedStore, Hooks};
 
 use ChangesMode::{AllVersionsAndDeletes, LatestVersion};
@@ -156,7 +158,7 @@ async fn a_transaction_is_never_torn() {
     let c = h.container("c", 1).await;
     h.create(&c, "a", &item("first", "a")).await.unwrap();
     let ops = (0..5).map(|n| ItemOp::Create { body: body(&item(&format!("t{n}"), "a")) });
-    let ctx = &mut RequestContext::default();
+    let ctx = &mut test_context();
     h.engine.write_batch(ctx, &c, string_key("a"), ops.collect()).await.unwrap();
     h.create(&c, "a", &item("last", "a")).await.unwrap();
     let mut reader = Reader::new(&h, &c, Scope::All, LatestVersion, ChangesStart::Beginning);
@@ -218,7 +220,7 @@ async fn a_prefix_of_a_hierarchical_key_is_a_scope() {
         let json = format!(r#"{{"id":"{a}{b}","a":"{a}","b":"{b}"}}"#);
         let op = ItemOp::Create { body: body(&json) };
         let key = key_of([text(a), text(b)]);
-        h.engine.write_item(&mut RequestContext::default(), &c, Some(key), op).await.unwrap();
+        h.engine.write_item(&mut test_context(), &c, Some(key), op).await.unwrap();
     }
     let scope = Scope::Key(key_of([text("x")]));
     let mut reader = Reader::new(&h, &c, scope, LatestVersion, ChangesStart::Beginning);
@@ -375,7 +377,7 @@ async fn a_poll_without_news_costs_the_least_and_reads_nothing() {
     assert!(views > 0);
     let request =
         ChangesRequest { mode: LatestVersion, start: reader.start.clone(), items_max: None };
-    let mut ctx = RequestContext::default();
+    let mut ctx = test_context();
     let page = h.engine.read_changes(&mut ctx, &c, Scope::All, request).await.unwrap();
     assert!(page.changes.is_empty() && page.is_caught_up);
     assert_eq!(reader.start, ChangesStart::After(page.position));
@@ -396,7 +398,7 @@ async fn a_feed_pays_for_what_it_reads_where_it_reads_it() {
     let mut reader = Reader::new(&h, &c, Scope::All, LatestVersion, ChangesStart::Beginning);
     let mut seen = 0;
     while seen < 400 {
-        let mut ctx = RequestContext::default();
+        let mut ctx = test_context();
         let (before, start) = (used(), reader.start.clone());
         let request = ChangesRequest { mode: LatestVersion, start, items_max: Some(10) };
         let page = h.engine.read_changes(&mut ctx, &c, Scope::All, request).await.unwrap();
@@ -445,10 +447,8 @@ async fn a_request_that_waited_goes_by_the_ttl_there_is_now() {
 async fn a_reader_behind_its_session_is_refused() {
     let h = Harness::in_memory();
     let c = h.container("c", 1).await;
-    let mut ctx = RequestContext {
-        session: vec![(RangeId(0), model::Lsn(1_000_000))],
-        ..RequestContext::default()
-    };
+    let mut ctx =
+        RequestContext { session: vec![(RangeId(0), model::Lsn(1_000_000))], ..test_context() };
     let request = ChangesRequest { mode: LatestVersion, start: ChangesStart::Now, items_max: None };
     let read = h.engine.read_changes(&mut ctx, &c, Scope::All, request).await;
     assert_eq!(kind_of(read), ErrorKind::SessionNotAvailable);

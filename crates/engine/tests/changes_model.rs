@@ -10,11 +10,11 @@ use std::time::Duration;
 use engine::changes::{ChangesMode, ChangesStart, ItemChange};
 use engine::ops::{ItemOp, ItemOutcome, Scope};
 use engine::repartition::{JobPhase, Progression, SplitPoint};
-use engine::{Container, ContainerSpec, RangeId, RequestContext};
+use engine::{Container, ContainerSpec, RangeId};
 use model::{Epk, EpkRange, Lsn};
 use proptest::prelude::*;
 use storage::faulty::FaultyStore;
-use testkit::harness::{Harness, START_SECONDS, body, spec, string_key};
+use testkit::harness::{Harness, START_SECONDS, body, spec, string_key, test_context};
 
 const KEYS: u8 = 6;
 const IDS: u8 = 4;
@@ -157,7 +157,7 @@ impl Run {
             }
             Step::Batch { key, ids, n } => self.batch(key, &ids, n).await,
             Step::Erase { key } => {
-                let ctx = &mut RequestContext::default();
+                let ctx = &mut test_context();
                 let name = string_key(&key.to_string());
                 self.harness.engine.delete_partition_key(ctx, &self.container, name).await.unwrap();
                 for id in 0..IDS {
@@ -215,7 +215,7 @@ impl Run {
             let body = body(&text((key, *id), n, None));
             ItemOp::Upsert { body, if_match: None }
         };
-        let ctx = &mut RequestContext::default();
+        let ctx = &mut test_context();
         let name = string_key(&key.to_string());
         let ops = ids.iter().map(op).collect();
         let results =

@@ -8,11 +8,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use engine::changes::{ChangesMode, ChangesPage, ChangesStart};
 use engine::ops::{ItemOp, Scope};
-use engine::{Container, RangeId, RequestContext, Settings, Throttling};
+use engine::{Container, RangeId, Settings, Throttling};
 use model::{EpkRange, PartitionId};
 use storage::{Cursor, Dir, KeyRange, MemoryStore, StoreError, View};
 use testkit::clock::ManualClock;
-use testkit::harness::{Harness, body, string_key};
+use testkit::harness::{Harness, body, string_key, test_context};
 use testkit::hooked::{HookedStore, Hooks};
 
 const MANY: usize = 1_000;
@@ -33,7 +33,7 @@ fn key_in(c: &Container, range: &EpkRange) -> String {
 /// Creates items `{name}0`, `{name}1` and so on in one transaction.
 async fn create_together(h: &Harness, c: &Arc<Container>, key: &str, name: &str, count: usize) {
     let ops = (0..count).map(|n| ItemOp::Create { body: body(&item(&format!("{name}{n}"), key)) });
-    let ctx = &mut RequestContext::default();
+    let ctx = &mut test_context();
     h.engine.write_batch(ctx, c, string_key(key), ops.collect()).await.unwrap();
 }
 

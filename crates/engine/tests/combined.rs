@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use engine::index::{Composite, CompositeColumn};
 use engine::ops::{PageReport, PageRequest, Row, Scope};
-use engine::{Container, ContainerSpec, IndexingPolicy, RequestContext};
+use engine::{Container, ContainerSpec, IndexingPolicy};
 use proptest::prelude::*;
 use proptest::sample::select;
-use testkit::harness::{Harness, spec, string_key};
+use testkit::harness::{Harness, spec, string_key, test_context};
 
 /// The texts below differ from each other only behind what an index keeps of a text.
 const LONG: usize = 600;
@@ -57,7 +57,7 @@ async fn answer(
             wants_report: report.is_none(),
             ..PageRequest::default()
         };
-        let mut ctx = RequestContext::default();
+        let mut ctx = test_context();
         let page = h.engine.query(&mut ctx, c, plan.clone(), scope.clone(), request).await;
         let page = page.expect("a page");
         report = report.or(page.report);

@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bytes::Bytes;
 use engine::gather::GatherRequest;
 use engine::ops::{AccessPathKind, PageRequest, Row, Scope};
-use engine::{Container, ContainerSpec, RequestContext};
+use engine::{Container, ContainerSpec};
 use model::PartitionId;
 use storage::{Cursor, Dir, KeyRange, MemoryStore, StoreError, View};
-use testkit::harness::{Harness, spec, string_key};
+use testkit::harness::{Harness, spec, string_key, test_context};
 use testkit::hooked::{HookedStore, Hooks};
 
 /// The texts that clients send, and those that SDKs send to ranges, with what their answers have
@@ -144,7 +144,7 @@ fn watched() -> (Harness, Arc<Figures>) {
 /// The number in the only row of a gathered query.
 async fn gathered(h: &Harness, c: &Arc<Container>, text: &str) -> String {
     let plan = lang::nosql::compile(text, &[]).expect("a query");
-    let (mut ctx, request) = (RequestContext::default(), GatherRequest::default());
+    let (mut ctx, request) = (test_context(), GatherRequest::default());
     let gathered = h.engine.gather(&mut ctx, c, plan, Scope::All, request).await;
     let gathered = gathered.expect("a page");
     let [Row::Json(row)] = gathered.rows.as_slice() else { panic!("{gathered:?}") };
@@ -161,7 +161,7 @@ async fn fill(h: &Harness, c: &Arc<Container>, items: std::ops::Range<u32>) {
 /// The row, its charge and whether it was made without items.
 async fn page(h: &Harness, c: &Arc<Container>, text: &str, scope: Scope) -> (String, String, bool) {
     let plan = lang::nosql::compile(text, &[]).expect("a query");
-    let mut ctx = RequestContext::default();
+    let mut ctx = test_context();
     let request = PageRequest { items_max: Some(10), wants_report: true, ..PageRequest::default() };
     let page = h.engine.query(&mut ctx, c, plan, scope, request).await.expect("a page");
     let [Row::Json(text)] = page.rows.as_slice() else { panic!("{:?}", page.rows) };
@@ -187,7 +187,7 @@ async fn a_count_looks_at_no_item_and_costs_the_same_however_many_there_are() {
             let none = page(&h, &c, text, Scope::Key(string_key("nothing"))).await;
             assert_eq!(none, (format!("{before}0{after}"), "2.25".to_owned(), true), "{text}");
             let plan = lang::nosql::compile(text, &[]).expect("a query");
-            let mut ctx = RequestContext::default();
+            let mut ctx = test_context();
             let request = GatherRequest { wants_report: true, ..GatherRequest::default() };
             let gathered = h.engine.gather(&mut ctx, &c, plan, Scope::All, request).await;
             let gathered = gathered.expect("a page");

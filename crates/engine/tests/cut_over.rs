@@ -10,13 +10,11 @@ use std::time::Duration;
 
 use engine::components::{Clock, SystemRandom, Task, TokioSpawner};
 use engine::repartition::{JobPhase, Progression, SplitPoint};
-use engine::{
-    Components, Container, Engine, RangeId, RequestContext, Settings, Throttling, Throughput,
-};
+use engine::{Components, Container, Engine, RangeId, Settings, Throttling, Throughput};
 use model::Timestamp;
 use storage::MemoryStore;
 use testkit::clock::ManualClock;
-use testkit::harness::{Harness, START_SECONDS, spec, string_key};
+use testkit::harness::{Harness, START_SECONDS, spec, string_key, test_context};
 use testkit::hooked::{HookedStore, Hooks};
 use tokio::sync::oneshot;
 
@@ -136,7 +134,7 @@ async fn a_key_is_deleted_where_it_is_by_then() {
     let job = h.engine.start_split(c.rid, RangeId(0), SplitPoint::ByteMedian, how).await.unwrap();
     is_reached.await.unwrap();
 
-    let ctx = &mut RequestContext::default();
+    let ctx = &mut test_context();
     let before = h.spawner.blocking_ended();
     let mut deleting = Box::pin(h.engine.delete_partition_key(ctx, &c, string_key("a")));
     assert!(poll(&mut deleting).is_pending());

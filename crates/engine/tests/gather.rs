@@ -9,7 +9,7 @@ use engine::ops::{AccessPathKind, Row, Scope};
 use engine::{Container, Error, RequestContext, Settings};
 use storage::{MemoryStore, View};
 use testkit::clock::ManualClock;
-use testkit::harness::{Harness, spec, string_key};
+use testkit::harness::{Harness, spec, string_key, test_context};
 use testkit::hooked::{HookedStore, Hooks};
 
 const ITEMS: usize = 80;
@@ -30,7 +30,7 @@ async fn gather(
     request: GatherRequest,
 ) -> Result<(Gathered, RequestContext), Error> {
     let plan = lang::nosql::compile(text, &[]).expect("a query");
-    let mut ctx = RequestContext::default();
+    let mut ctx = test_context();
     let page = h.engine.gather(&mut ctx, c, plan, Scope::All, request).await?;
     Ok((page, ctx))
 }
@@ -69,7 +69,7 @@ async fn only_ranges_that_can_have_rows_are_asked() {
     let scope = Scope::Key(string_key("9"));
     let page = h
         .engine
-        .gather(&mut RequestContext::default(), &c, plan, scope, GatherRequest::default())
+        .gather(&mut test_context(), &c, plan, scope, GatherRequest::default())
         .await
         .expect("a page");
     assert_eq!(texts(&page), ["\"9\""]);

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use engine::index::{Composite, CompositeColumn, PathPattern};
 use engine::ops::{ItemOp, PageRequest, Row, Scope};
 use engine::repartition::{Progression, SplitPoint};
-use engine::{Container, ContainerSpec, IndexingPolicy, RangeId, RequestContext};
-use testkit::harness::{Harness, body, spec};
+use engine::{Container, ContainerSpec, IndexingPolicy, RangeId};
+use testkit::harness::{Harness, body, spec, test_context};
 
 const KEYS: usize = 8;
 
@@ -186,7 +186,7 @@ async fn ids(h: &Harness, c: &Arc<Container>, text: &str, items_max: usize) -> V
     loop {
         let items_max = Some(items_max);
         let request = PageRequest { items_max, continuation, ..PageRequest::default() };
-        let mut ctx = RequestContext::default();
+        let mut ctx = test_context();
         let page = h.engine.query(&mut ctx, c, plan.clone(), Scope::All, request).await;
         let page = page.expect("a page");
         ids.extend(page.rows.iter().map(|row| match row {
@@ -372,7 +372,7 @@ async fn geometries_are_found_by_where_they_are() {
 async fn looked_up(h: &Harness, c: &Arc<Container>, text: &str) -> (Vec<String>, u64) {
     let plan = lang::nosql::compile(text, &[]).expect("a query");
     let request = PageRequest { items_max: Some(1000), ..PageRequest::default() };
-    let mut ctx = RequestContext::default();
+    let mut ctx = test_context();
     let page = h.engine.query(&mut ctx, c, plan, Scope::All, request).await.expect("a page");
     let rows = page.rows.into_iter().map(|row| match row {
         Row::Json(text) => String::from_utf8_lossy(&text).into_owned(),

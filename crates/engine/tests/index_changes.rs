@@ -11,10 +11,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use engine::index::PathPattern;
 use engine::ops::{EtagCondition, ItemOp, Page, PageRequest, Row, Scope};
-use engine::{Container, ContainerSpec, Error, IndexingPolicy, RequestContext, Settings};
+use engine::{Container, ContainerSpec, Error, IndexingPolicy, Settings};
 use model::PartitionId;
 use storage::{Cursor, Dir, KeyRange, MemoryStore, StoreError, View};
-use testkit::harness::{Harness, body, path, spec, string_key};
+use testkit::harness::{Harness, body, path, spec, string_key, test_context};
 use testkit::hooked::{HookedStore, Hooks, WriteGate};
 
 const ITEMS: usize = 60;
@@ -63,7 +63,7 @@ async fn until_rebuilt(h: &Harness, c: &Container) {
 async fn page(h: &Harness, c: &Arc<Container>, text: &str, token: Option<String>) -> Page {
     let plan = lang::nosql::compile(text, &[]).expect("a query");
     let request = PageRequest { items_max: Some(7), continuation: token, ..PageRequest::default() };
-    let mut ctx = RequestContext::default();
+    let mut ctx = test_context();
     h.engine.query(&mut ctx, c, plan, Scope::All, request).await.expect("a page")
 }
 
@@ -349,7 +349,7 @@ async fn old_versions_that_were_replaced_meanwhile_are_not_used() {
                         }
                         _ => vec![ItemOp::Upsert { body: body(&text), if_match }],
                     };
-                    let mut ctx = RequestContext::default();
+                    let mut ctx = test_context();
                     let c = h.find("c");
                     let written = h.engine.write_batch(&mut ctx, &c, string_key(key), ops).await;
                     for result in written.expect("a commit") {

@@ -8,7 +8,9 @@ use engine::ops::{EtagCondition, ItemOp, ItemOutcome, PageRequest, Row, Scope};
 use engine::patch::{Patch, PatchOp};
 use engine::{Error, RequestContext};
 use model::{ErrorKind, PartitionKeyComponent, Value};
-use testkit::harness::{Harness, body, key_of, path, spec, spec_with_paths, string_key};
+use testkit::harness::{
+    Harness, body, key_of, path, spec, spec_with_paths, string_key, test_context,
+};
 
 fn kind<T: std::fmt::Debug>(result: Result<T, Error>) -> ErrorKind {
     result.expect_err("the operation must fail").kind()
@@ -78,7 +80,7 @@ async fn conditions_decide_by_version() {
     let c = h.container("c", 1).await;
     let first = h.create(&c, "a", r#"{"id":"1","pk":"a"}"#).await.unwrap();
     let current = Some(EtagCondition::parse(&first.etag().to_string()));
-    let ctx = &mut RequestContext::default();
+    let ctx = &mut test_context();
     let read = h.engine.read_item(ctx, &c, &string_key("a"), "1", current.as_ref());
     assert_eq!(kind(read), ErrorKind::NotModified);
 
@@ -113,7 +115,7 @@ async fn a_batch_happens_wholly_or_not_at_all() {
     let h = Harness::in_memory();
     let c = h.container("c", 1).await;
     h.create(&c, "a", r#"{"id":"0","pk":"a"}"#).await.unwrap();
-    let ctx = &mut RequestContext::default();
+    let ctx = &mut test_context();
     let ops = vec![
         ItemOp::Create { body: body(r#"{"id":"1","pk":"a"}"#) },
         replace("1", r#"{"id":"1","pk":"a","n":2}"#),
@@ -131,7 +133,7 @@ async fn a_batch_happens_wholly_or_not_at_all() {
         delete("missing"),
         ItemOp::Create { body: body(r#"{"id":"6","pk":"a"}"#) },
     ];
-    let ctx = &mut RequestContext::default();
+    let ctx = &mut test_context();
     let results = h.engine.write_batch(ctx, &c, string_key("a"), ops).await.unwrap();
     let kinds: Vec<_> = results.into_iter().map(|r| kind(r.outcome)).collect();
     assert_eq!(
@@ -232,14 +234,14 @@ async fn expired_items_are_gone_at_once_and_purged_later() {
 async fn sessions_never_read_the_past() {
     let h = Harness::in_memory();
     let c = h.container("c", 1).await;
-    let ctx = &mut RequestContext::default();
+    let ctx = &mut test_context();
     let op = ItemOp::Create { body: body(r#"{"id":"1","pk":"a"}"#) };
     h.engine.write_item(ctx, &c, None, op).await.unwrap();
     let (range, lsn) = ctx.served.ranges[0];
-    let mut next = RequestContext { session: vec![(range, lsn)], ..Default::default() };
+    let mut next = RequestContext { session: vec![(range, lsn)], ..test_context() };
     h.engine.read_item(&mut next, &c, &string_key("a"), "1", None).unwrap();
     assert_eq!(next.served.ranges, [(range, lsn)]);
-    let mut future = RequestContext { session: vec![(range, lsn.next())], ..Default::default() };
+    let mut future = RequestContext { session: vec![(range, lsn.next())], ..test_context() };
     let read = h.engine.read_item(&mut future, &c, &string_key("a"), "1", None);
     assert_eq!(kind(read), ErrorKind::SessionNotAvailable);
 }
@@ -298,7 +300,7 @@ async fn feeds_page_past_the_longest_ids() {
     assert_eq!(h.list(&c, Scope::All, 1).await, (0..5).map(id).collect::<Vec<_>>());
     // A token fits the limit that clients announce, and stays valid when the item it names is gone.
     let request = PageRequest { items_max: Some(2), ..PageRequest::default() };
-    let ctx = &mut RequestContext::default();
+    let ctx = &mut test_context();
     let page = h.engine.list_items(ctx, &c, Scope::All, request).await.unwrap();
     let token = page.continuation.unwrap();
     assert!(token.len() <= 1024, "{} characters", token.len());
@@ -331,7 +333,7 @@ async fn zero_and_minus_zero_are_two_keys() {
     let c = h.container("c", 1).await;
     let key = |n: f64| Some(key_of([PartitionKeyComponent::Number(n)]));
     let create = |pk: &str| ItemOp::Create { body: body(&format!(r#"{{"id":"1","pk":{pk}}}"#)) };
-    let ctx = &mut RequestContext::default();
+    let ctx = &mut test_context();
     let mixed = h.engine.write_item(ctx, &c, key(0.0), create("-0.0")).await;
     assert_eq!(kind(mixed), ErrorKind::PartitionKeyMismatch);
     h.engine.write_item(ctx, &c, key(-0.0), create("-0.0")).await.unwrap();
@@ -372,7 +374,7 @@ async fn deleting_a_partition_key_spares_the_others() {
         let pk = if n % 2 == 0 { "even" } else { "odd" };
         h.create(&c, pk, &format!(r#"{{"id":"{n}","pk":"{pk}"}}"#)).await.unwrap();
     }
-    let ctx = &mut RequestContext::default();
+    let ctx = &mut test_context();
     h.engine.delete_partition_key(ctx, &c, string_key("even")).await.unwrap();
     let left = h.list(&c, Scope::All, 1000).await;
     assert_eq!(left.len(), 600);

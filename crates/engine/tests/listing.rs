@@ -8,12 +8,11 @@ use engine::ops::{EtagCondition, ItemOp};
 use engine::patch::Unfit;
 use engine::repartition::{Progression, SplitPoint};
 use engine::{
-    Container, ContainerSpec, Error, IndexingPolicy, RangeId, RequestContext, Settings, Throttling,
-    Throughput,
+    Container, ContainerSpec, Error, IndexingPolicy, RangeId, Settings, Throttling, Throughput,
 };
 use model::{Charge, Value};
 use storage::MemoryStore;
-use testkit::harness::{Harness, body, spec};
+use testkit::harness::{Harness, body, spec, test_context};
 
 fn ordered_spec() -> ContainerSpec {
     let spec = spec("c");
@@ -39,7 +38,7 @@ fn at(key: &str, id: &str) -> ItemKey {
 }
 
 async fn page(h: &Harness, c: &Arc<Container>, listing: Listing) -> ListedPage {
-    let mut ctx = RequestContext::default();
+    let mut ctx = test_context();
     h.engine.list_in_key_order(&mut ctx, c, listing).await.expect("a page")
 }
 
@@ -217,7 +216,7 @@ async fn a_page_that_costs_too_much_without_an_index_is_empty_and_goes_on() {
     let h = throttling();
     let c = costly(&h).await;
     let listing = Listing { from: at("3", "1"), items_max: 2, ..Listing::default() };
-    let mut ctx = RequestContext::default();
+    let mut ctx = test_context();
     let mut asked = Box::pin(h.engine.list_in_key_order(&mut ctx, &c, listing));
     let page = loop {
         tokio::select! {

@@ -5,12 +5,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use engine::Container;
 use engine::ops::{ItemOp, ItemOutcome, Scope};
-use engine::{Container, RequestContext};
 use model::ErrorKind;
 use proptest::prelude::*;
 use storage::faulty::FaultyStore;
-use testkit::harness::{Harness, body, string_key};
+use testkit::harness::{Harness, body, string_key, test_context};
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -96,7 +96,7 @@ impl Run {
             }
             Step::Batch(k, creates) => self.batch(k, &creates).await,
             Step::ErasePartition(k) => {
-                let ctx = &mut RequestContext::default();
+                let ctx = &mut test_context();
                 let key = string_key(&k.to_string());
                 self.harness.engine.delete_partition_key(ctx, &self.container, key).await.unwrap();
                 self.oracle.retain(|(key, _), _| *key != k);
@@ -107,7 +107,7 @@ impl Run {
 
     async fn one(&mut self, k: u8, i: u8, op: ItemOp, expect: Result<Option<String>, ErrorKind>) {
         let key = string_key(&k.to_string());
-        let ctx = &mut RequestContext::default();
+        let ctx = &mut test_context();
         let got = self.harness.engine.write_item(ctx, &self.container, Some(key), op).await;
         match (got, expect) {
             (Ok(ItemOutcome::Deleted), Ok(None)) => {
@@ -125,7 +125,7 @@ impl Run {
     /// A batch of creates: all or none, by whether any id is taken or repeated.
     async fn batch(&mut self, k: u8, creates: &[(u8, u8)]) {
         let ops = creates.iter().map(|(i, n)| ItemOp::Create { body: body(&text(k, *i, *n)) });
-        let ctx = &mut RequestContext::default();
+        let ctx = &mut test_context();
         let key = string_key(&k.to_string());
         let results = self
             .harness
@@ -160,7 +160,7 @@ impl Run {
         let counted: u64 =
             self.harness.engine.statistics(&self.container).iter().map(|(_, items, _)| items).sum();
         assert_eq!(counted, self.oracle.len() as u64);
-        let ctx = &mut RequestContext::default();
+        let ctx = &mut test_context();
         let page = Default::default();
         self.harness.engine.list_items(ctx, &self.container, Scope::All, page).await.unwrap();
         let lsn = ctx.served.ranges.iter().map(|(_, lsn)| lsn.0).sum();

@@ -4,12 +4,12 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
+use engine::Container;
 use engine::ops::{ItemOp, PageRequest, Row, Scope};
-use engine::{Container, RequestContext};
 use model::{Object, Value, json};
 use proptest::prelude::*;
 use proptest::sample::select;
-use testkit::harness::{Harness, body, string_key};
+use testkit::harness::{Harness, body, string_key, test_context};
 
 const FIELDS: [&str; 3] = ["x", "y", "z"];
 
@@ -462,7 +462,7 @@ async fn answer(h: &Harness, c: &Arc<Container>, query: &Query, page: usize) -> 
     let mut continuation = None;
     loop {
         let request = PageRequest { items_max: Some(page), continuation, ..PageRequest::default() };
-        let mut ctx = RequestContext::default();
+        let mut ctx = test_context();
         let page = h.engine.query(&mut ctx, c, plan.clone(), Scope::All, request).await;
         let page = page.expect("a page");
         rows.extend(page.rows.iter().map(|row| decided(query, row)));
@@ -512,7 +512,7 @@ proptest! {
                     }
                 }
                 let text = json::to_string(&Value::Object(object));
-                let mut ctx = RequestContext::default();
+                let mut ctx = test_context();
                 let op = ItemOp::Create { body: body(&text) };
                 let key = Some(string_key(&id.to_string()));
                 h.engine.write_item(&mut ctx, &c, key, op).await.expect("an item");

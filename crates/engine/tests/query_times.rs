@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use engine::Container;
 use engine::ops::{PageRequest, PageTimes, Scope};
-use engine::{Container, RequestContext};
-use testkit::harness::Harness;
+use testkit::harness::{Harness, test_context};
 
 /// How long a read of the clock takes here. Each phase measured once takes as long.
 const LOOK: Duration = Duration::from_micros(10);
@@ -30,7 +30,7 @@ async fn times_of(
 ) -> Option<PageTimes> {
     let plan = lang::nosql::compile(text, &[]).expect("a query");
     let request = PageRequest { items_max: Some(1000), wants_times, ..PageRequest::default() };
-    let mut ctx = RequestContext::default();
+    let mut ctx = test_context();
     let page = harness.engine.query(&mut ctx, container, plan, Scope::All, request).await;
     page.expect("a page").times
 }

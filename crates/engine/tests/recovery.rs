@@ -12,7 +12,7 @@ use model::{ErrorKind, Lsn, PartitionId};
 use storage::faulty::{Fault, FaultyStore};
 use storage::{EmbeddedOptions, EmbeddedStore, LocalStore};
 use testkit::clock::ManualClock;
-use testkit::harness::{Harness, body, path, spec, spec_with_paths, string_key};
+use testkit::harness::{Harness, body, path, spec, spec_with_paths, string_key, test_context};
 use testkit::hooked::{HookedStore, WriteGate};
 
 fn embedded(dir: &std::path::Path) -> Arc<dyn LocalStore> {
@@ -34,7 +34,7 @@ async fn a_restart_finds_catalog_items_and_positions() {
         let mut lsn = Lsn(0);
         let mut rid = None;
         for n in 0..20 {
-            let ctx = &mut RequestContext::default();
+            let ctx = &mut test_context();
             let op = ItemOp::Create {
                 body: body(&format!(r#"{{"id":"{n}","a":"x","b c":1,"u":{n}}}"#)),
             };
@@ -52,12 +52,12 @@ async fn a_restart_finds_catalog_items_and_positions() {
     assert_eq!(c.routing().ranges().len(), 3);
     assert_eq!(model::json::to_string(&c.spec.policies), r#"{"x":[1,{"y":null}]}"#);
     assert_eq!(h.list(c, Scope::All, 7).await, listed);
-    let ctx = &mut RequestContext::default();
+    let ctx = &mut test_context();
     let op = ItemOp::Create { body: body(r#"{"id":"new","a":"x","b c":1,"u":"n"}"#) };
     let outcome = h.engine.write_item(ctx, c, None, op).await.unwrap();
     assert_eq!(ctx.served.ranges[0].1, lsn.next(), "positions go on without a gap");
     assert!(outcome.item().unwrap().rid() > first_rid, "item numbers are never given twice");
-    let ctx = &mut RequestContext::default();
+    let ctx = &mut test_context();
     let op = ItemOp::Create { body: body(r#"{"id":"dup","a":"x","b c":1,"u":3}"#) };
     let taken = h.engine.write_item(ctx, c, None, op).await.unwrap_err();
     assert_eq!(taken.kind(), ErrorKind::UniqueKeyViolation);
@@ -119,7 +119,7 @@ async fn acknowledged_writes_survive_a_crash_and_failed_ones_are_not_acknowledge
         assert_eq!((acknowledged.len(), refused), (5, 5));
         // LSNs of writes that never happened must not show, not even with a refusal that needs no
         // write.
-        let ctx = &mut RequestContext::default();
+        let ctx = &mut test_context();
         let op = ItemOp::Create { body: body(r#"{"id":"0","pk":"k"}"#) };
         assert!(h.engine.write_item(ctx, &c, Some(string_key("k")), op).await.is_err());
         h.engine.read_item(ctx, &c, &string_key("k"), "0", None).unwrap();
@@ -146,7 +146,7 @@ async fn one_sync_serves_all_who_wait() {
     let ops = (0..64)
         .map(|n| (None, ItemOp::Create { body: body(&format!(r#"{{"id":"{n}","pk":"{n}"}}"#)) }))
         .collect();
-    let ctx = &mut RequestContext::default();
+    let ctx = &mut test_context();
     // The first poll hands all 64 to the committer, which then waits at the gate with some of them;
     // the others must share the next group.
     let (results, ()) =
@@ -234,7 +234,7 @@ async fn a_store_is_closed_when_nobody_reads_any_more() {
     let rid = engine.create_database("db", None).await.unwrap().rid;
     let c = engine.create_container(rid, spec("c"), None).await.unwrap();
     {
-        let ctx = &mut RequestContext::default();
+        let ctx = &mut test_context();
         let page = engine.list_items(ctx, &c, Scope::All, PageRequest::default());
         let polled = Box::pin(page)
             .as_mut()
@@ -294,7 +294,7 @@ async fn a_container_deleted_and_made_again_is_another_one() {
 async fn a_session_of_a_deleted_container_is_served_by_its_successor() {
     let h = Harness::in_memory();
     let old = h.container("c", 1).await;
-    let ctx = &mut RequestContext::default();
+    let ctx = &mut test_context();
     for n in 0..10 {
         let op = ItemOp::Create { body: body(&format!(r#"{{"id":"{n}","pk":"k"}}"#)) };
         h.engine.write_item(ctx, &old, None, op).await.unwrap();
@@ -302,7 +302,7 @@ async fn a_session_of_a_deleted_container_is_served_by_its_successor() {
     let session = ctx.served.ranges.clone();
     h.engine.delete_container(old.rid, None).await.unwrap();
     let new = h.container("c", 1).await;
-    let mut ctx = RequestContext { session, ..Default::default() };
+    let mut ctx = RequestContext { session, ..test_context() };
     let read = h.engine.read_item(&mut ctx, &new, &string_key("k"), "1", None).unwrap_err();
     assert_eq!(read.kind(), ErrorKind::NotFound);
 }
@@ -334,6 +334,6 @@ async fn a_full_logical_partition_refuses_to_grow() {
     let shrink = ItemOp::Upsert { body: body(&text(1, 10)), if_match: None };
     h.write(&c, "k", shrink).await.unwrap();
     h.create(&c, "k", &text(2, 1_000)).await.unwrap();
-    let ctx = &mut RequestContext::default();
+    let ctx = &mut test_context();
     assert!(h.engine.read_item(ctx, &c, &string_key("k"), "2", None).is_ok());
 }

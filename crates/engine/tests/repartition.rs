@@ -12,7 +12,7 @@ use engine::{Container, Error, PartitionStatus, RangeId, RequestContext, Setting
 use model::{ErrorKind, Lsn};
 use storage::{EmbeddedOptions, EmbeddedStore, LocalStore, MemoryStore};
 use testkit::clock::ManualClock;
-use testkit::harness::{Harness, body, spec, spec_with_paths, string_key};
+use testkit::harness::{Harness, body, spec, spec_with_paths, string_key, test_context};
 
 const KEYS: usize = 40;
 
@@ -111,7 +111,7 @@ async fn a_range_that_is_gone_says_so_and_everything_else_goes_on() {
     fill(&h, &c).await;
     split(&h, &c, 0).await;
     let stale = Scope::Range { id: RangeId(0), epk: None };
-    let mut ctx = RequestContext::default();
+    let mut ctx = test_context();
     let page = h.engine.list_items(&mut ctx, &c, stale, Default::default()).await;
     assert_eq!(page.unwrap_err().kind(), ErrorKind::RangeGone);
     assert_eq!(all_ids(&h, &c).await, KEYS * 5);
@@ -119,7 +119,7 @@ async fn a_range_that_is_gone_says_so_and_everything_else_goes_on() {
     let lsn = c.routing().ranges()[0].lsn();
     for (seen, is_good) in [(lsn, true), (lsn.next(), false)] {
         let session = vec![(RangeId(0), seen)];
-        let mut ctx = RequestContext { session, ..RequestContext::default() };
+        let mut ctx = RequestContext { session, ..test_context() };
         let read = h.engine.read_item(&mut ctx, &c, &string_key("1"), "1", None);
         assert_eq!(read.is_ok(), is_good);
         assert!(ctx.served.ranges.iter().all(|(id, _)| *id != RangeId(0)));
@@ -141,7 +141,7 @@ async fn a_page_goes_on_across_splits_and_merges() {
             continuation,
             ..engine::ops::PageRequest::default()
         };
-        let mut ctx = RequestContext::default();
+        let mut ctx = test_context();
         let page = h.engine.list_items(&mut ctx, &c, Scope::All, request).await.unwrap();
         found.extend(page.rows.iter().map(|row| match row {
             engine::ops::Row::Item(item) => item.id().to_owned(),
@@ -526,7 +526,7 @@ async fn hierarchical_and_unique_keys_survive() {
     let c = h.container_with(hierarchical, 1).await;
     for n in 0..30 {
         let item = format!(r#"{{"id":"1","a":"{}","b":"{n}","u":{n}}}"#, n % 3);
-        let mut ctx = RequestContext::default();
+        let mut ctx = test_context();
         h.engine
             .write_item(&mut ctx, &c, None, ItemOp::Create { body: body(&item) })
             .await
@@ -537,7 +537,7 @@ async fn hierarchical_and_unique_keys_survive() {
     audit(&h);
     for n in 0..30 {
         let item = format!(r#"{{"id":"2","a":"{}","b":"{n}","u":{n}}}"#, n % 3);
-        let mut ctx = RequestContext::default();
+        let mut ctx = test_context();
         let taken =
             h.engine.write_item(&mut ctx, &c, None, ItemOp::Create { body: body(&item) }).await;
         assert_eq!(taken.unwrap_err().kind(), ErrorKind::UniqueKeyViolation);

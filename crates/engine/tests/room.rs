@@ -9,11 +9,11 @@ use arc_swap::ArcSwapOption;
 use engine::catalog::{NewOpaque, OpaqueKind, OpaqueOwner, ScriptKind, ScriptSpec};
 use engine::ops::{ItemOp, Scope};
 use engine::repartition::{JobPhase, Progression, SplitPoint};
-use engine::{Error, RangeId, RequestContext, Settings};
+use engine::{Error, RangeId, Settings};
 use model::{ErrorKind, Value};
 use storage::faulty::{Fault, FaultyStore};
 use storage::{Health, LocalStore, Room, StoreError, forward_store};
-use testkit::harness::{Harness, body, spec, string_key};
+use testkit::harness::{Harness, body, spec, string_key, test_context};
 
 const FLOOR: u64 = 96 << 20;
 
@@ -107,7 +107,7 @@ async fn a_transaction_is_told_that_the_disk_is_almost_full() {
     store.set_room(with_free(FLOOR));
     let h = Harness::on(Arc::<FaultyStore>::clone(&store));
     let c = h.container("c", 1).await;
-    let ctx = &mut RequestContext::default();
+    let ctx = &mut test_context();
     let mut tx = h.engine.begin(ctx, &c, &string_key("k")).unwrap();
     tx.apply(ItemOp::Create { body: body(&item("1")) }).unwrap();
     store.set_room(with_free(FLOOR - 1));

@@ -7,13 +7,13 @@ use std::time::Duration;
 use engine::index::{TextIndex, VectorIndex};
 use engine::ops::{ItemOp, PageRequest, Row, Scope};
 use engine::repartition::{JobId, JobPhase, Progression, SplitPoint};
-use engine::{Container, ContainerSpec, IndexingPolicy, RequestContext, Settings};
+use engine::{Container, ContainerSpec, IndexingPolicy, Settings};
 use lang::nosql::Environment;
 use model::{Value, json};
 use query::fulltext::Language;
 use query::vector::VectorMetric;
 use storage::{EmbeddedOptions, EmbeddedStore, LocalStore, MemoryStore};
-use testkit::harness::{Harness, body, path, spec, string_key};
+use testkit::harness::{Harness, body, path, spec, string_key, test_context};
 
 const WORDS: [&str; 12] = [
     "red", "bicycle", "swim", "run", "the", "street", "house", "green", "and", "river", "stone",
@@ -95,7 +95,7 @@ async fn rows(
     let (mut rows, mut continuation) = (Vec::new(), None);
     loop {
         let request = PageRequest { items_max: Some(7), continuation, ..PageRequest::default() };
-        let mut ctx = RequestContext::default();
+        let mut ctx = test_context();
         let page = h.engine.query(&mut ctx, c, plan.clone(), scope.clone(), request).await;
         let page = page.unwrap_or_else(|error| panic!("{text}: {error}"));
         rows.extend(page.rows.iter().map(|row| match row {
@@ -459,7 +459,7 @@ async fn indexes_are_used() {
         ("SELECT TOP 5 * FROM c ORDER BY VectorDistance(c.v, [7, 0, 0])".to_owned(), 2 * 5 + 16),
     ] {
         let plan = lang::nosql::compile_in(&environment(metric), &question, &[]).expect("a plan");
-        let mut ctx = RequestContext::default();
+        let mut ctx = test_context();
         let request = PageRequest::default();
         let page = h.engine.query(&mut ctx, &c, plan, Scope::All, request).await.expect("a page");
         assert!(page.retrieved.rows <= rows_max, "{question}: {:?}", page.retrieved);

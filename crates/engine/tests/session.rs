@@ -2,10 +2,9 @@
 
 use std::sync::{Arc, Mutex};
 
-use engine::RequestContext;
 use engine::ops::{PageRequest, Scope};
 use storage::{MemoryStore, View};
-use testkit::harness::Harness;
+use testkit::harness::{Harness, test_context};
 use testkit::hooked::{HookedStore, Hooks};
 
 type Work = Box<dyn FnOnce() + Send>;
@@ -40,7 +39,7 @@ async fn a_page_names_no_position_that_it_does_not_show() {
         created.expect("an item");
     };
     *store.hooks.work.lock().unwrap() = Some(Box::new(write));
-    let ctx = &mut RequestContext::default();
+    let ctx = &mut test_context();
     let page = h.engine.list_items(ctx, &c, Scope::All, PageRequest::default()).await.unwrap();
     assert_eq!(page.rows.len(), 1);
     assert_eq!(c.routing().ranges()[0].lsn(), shown.next());

@@ -8,13 +8,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use engine::ops::{EtagCondition, ItemOp, ItemOutcome, PageRequest, Row, Scope};
 use engine::repartition::{JobPhase, Progression, SplitPoint};
 use engine::transaction::Transaction;
-use engine::{Container, Error, RangeId, RequestContext, StoredItem};
+use engine::{Container, Error, RangeId, StoredItem};
 use model::{ErrorKind, Value};
-use testkit::harness::{Harness, body, string_key};
+use testkit::harness::{Harness, body, string_key, test_context};
 use tokio::runtime::Handle;
 
 fn begin(h: &Harness, c: &Arc<Container>, key: &str) -> Transaction {
-    h.engine.begin(&mut RequestContext::default(), c, &string_key(key)).expect("a transaction")
+    h.engine.begin(&mut test_context(), c, &string_key(key)).expect("a transaction")
 }
 
 fn create(text: &str) -> ItemOp {
@@ -36,7 +36,7 @@ fn rows(tx: &mut Transaction, query: &str) -> Vec<String> {
 }
 
 async fn commit(h: &Harness, tx: Transaction) -> Result<engine::transaction::Committed, Error> {
-    h.engine.commit_transaction(&mut RequestContext::default(), tx).await
+    h.engine.commit_transaction(&mut test_context(), tx).await
 }
 
 async fn overtaken(h: &Harness, tx: Transaction) -> bool {
@@ -151,7 +151,7 @@ async fn only_what_was_looked_at_must_stay_as_it_was() {
             body: body(&format!(r#"{{"id":"{written}","pk":"k","n":1}}"#)),
             if_match: None,
         };
-        let ctx = &mut RequestContext::default();
+        let ctx = &mut test_context();
         h.engine.write_item(ctx, &c, Some(string_key("k")), op).await.unwrap();
         assert!(tx.check().is_ok(), "single items are left to the committer");
         assert!(overtaken(&h, tx).await);
@@ -181,9 +181,9 @@ async fn two_transactions_that_count_never_lose_one() {
         all.iter_mut().for_each(add);
         let commits = all.into_iter().map(|tx| {
             let engine = h.engine.clone();
-            tokio::spawn(async move {
-                engine.commit_transaction(&mut RequestContext::default(), tx).await.is_ok()
-            })
+            tokio::spawn(
+                async move { engine.commit_transaction(&mut test_context(), tx).await.is_ok() },
+            )
         });
         for commit in commits.collect::<Vec<_>>() {
             committed += i64::from(commit.await.unwrap());
@@ -219,7 +219,7 @@ async fn a_split_in_between_is_noticed() {
 async fn a_transaction_pays_for_what_it_does() {
     let h = Harness::in_memory();
     let c = h.container("c", 1).await;
-    let ctx = &mut RequestContext::default();
+    let ctx = &mut test_context();
     let mut tx = h.engine.begin(ctx, &c, &string_key("k")).unwrap();
     let before = tx.charge();
     tx.apply(create(r#"{"id":"a","pk":"k"}"#)).unwrap();
@@ -242,7 +242,7 @@ async fn work_that_conflicts_is_done_again_and_then_alone() {
     let increments = (0..8).map(|_| {
         let (engine, c) = (h.engine.clone(), Arc::clone(&c));
         tokio::spawn(async move {
-            let ctx = &mut RequestContext::default();
+            let ctx = &mut test_context();
             let work = |mut tx: Transaction| {
                 move || {
                     let done = increment(&mut tx);
@@ -275,7 +275,7 @@ async fn work_that_conflicts_every_time_ends_as_a_conflict() {
     let c = h.container("c", 1).await;
     h.create(&c, "k", r#"{"id":"n","pk":"k","n":0}"#).await.unwrap();
     let (attempts, runtime) = (Arc::new(AtomicUsize::new(0)), Handle::current());
-    let ctx = &mut RequestContext::default();
+    let ctx = &mut test_context();
     let work = |mut tx: Transaction| {
         let (attempts, runtime) = (Arc::clone(&attempts), runtime.clone());
         let (engine, c) = (h.engine.clone(), Arc::clone(&c));
@@ -284,7 +284,7 @@ async fn work_that_conflicts_every_time_ends_as_a_conflict() {
             let done = increment(&mut tx);
             let other =
                 ItemOp::Upsert { body: body(r#"{"id":"n","pk":"k","n":0}"#), if_match: None };
-            let ctx = &mut RequestContext::default();
+            let ctx = &mut test_context();
             let other = engine.write_item(ctx, &c, Some(string_key("k")), other);
             runtime.block_on(other).expect("a write");
             (tx, done)

@@ -7,8 +7,8 @@ use engine::changes::{ChangesMode, ChangesPage, ChangesRequest, ChangesStart};
 use engine::components::{SystemRandom, TokioSpawner};
 use engine::ops::{ItemBody, ItemOp, ItemOutcome, Page, PageRequest, Row, Scope};
 use engine::{
-    Components, Container, ContainerSpec, Engine, Error, RequestContext, Settings, StoredItem,
-    Throughput,
+    Caller, Components, Container, ContainerSpec, Engine, Error, RequestContext, Settings, Source,
+    StoredItem, Throughput,
 };
 use model::{
     PartitionKey, PartitionKeyComponent, PartitionKeyDefinition, PartitionKeyKind,
@@ -21,6 +21,11 @@ use crate::spawner::CountingSpawner;
 
 /// The time at which test clocks start.
 pub const START_SECONDS: u64 = 1_700_000_000;
+
+/// The context of a request by an operator.
+pub fn test_context() -> RequestContext {
+    RequestContext::new(Caller::Operator, Source::Admin, "test")
+}
 
 /// An engine and its clock.
 pub struct Harness {
@@ -94,7 +99,7 @@ impl Harness {
         key: &str,
         op: ItemOp,
     ) -> Result<ItemOutcome, Error> {
-        let mut ctx = RequestContext::default();
+        let mut ctx = test_context();
         self.engine.write_item(&mut ctx, container, Some(string_key(key)), op).await
     }
 
@@ -116,7 +121,7 @@ impl Harness {
         key: &str,
         id: &str,
     ) -> Result<StoredItem, Error> {
-        let mut ctx = RequestContext::default();
+        let mut ctx = test_context();
         self.engine.read_item(&mut ctx, container, &string_key(key), id, None)
     }
 
@@ -129,7 +134,7 @@ impl Harness {
         start: ChangesStart,
         items_max: usize,
     ) -> Result<ChangesPage, Error> {
-        let mut ctx = RequestContext::default();
+        let mut ctx = test_context();
         let request = ChangesRequest { mode, start, items_max: Some(items_max) };
         self.engine.read_changes(&mut ctx, container, scope, request).await
     }
@@ -146,7 +151,7 @@ impl Harness {
         loop {
             let request =
                 PageRequest { items_max: Some(items_max), continuation, ..PageRequest::default() };
-            let mut ctx = RequestContext::default();
+            let mut ctx = test_context();
             let page: Page = self
                 .engine
                 .list_items(&mut ctx, container, scope.clone(), request)

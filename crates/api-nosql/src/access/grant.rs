@@ -72,6 +72,7 @@ impl Grant {
     pub(super) async fn check(
         &self,
         service: &Service,
+        ctx: &RequestContext,
         request: &Request,
         operation: Operation,
         container: &Arc<Container>,
@@ -87,8 +88,8 @@ impl Grant {
             }
             Target::Item(_, id) => {
                 self.has_keys_of(container, request, operation)
-                    && self.has_item(service, request, container, id).await?
-                    && self.keeps_item(service, request, operation, container, id).await?
+                    && self.has_item(service, ctx, request, container, id).await?
+                    && self.keeps_item((service, ctx), request, operation, container, id).await?
             }
             // A holder of one key may run procedures within it, but not read the scripts.
             Target::Script(_, kind, id) => {
@@ -170,6 +171,7 @@ impl Grant {
     async fn has_item(
         &self,
         service: &Service,
+        ctx: &RequestContext,
         request: &Request,
         container: &Arc<Container>,
         id: &str,
@@ -186,7 +188,7 @@ impl Grant {
             // The grant and the request name the item differently, one by id and one by resource
             // id: only the stored item has both.
             (granted_rid, _) => {
-                let ctx = &mut RequestContext::default();
+                let ctx = &mut ctx.part();
                 let key = partition_key_header::required_item_key(container, request)?;
                 let id = items::name_of(service, ctx, container, &key, id, request).await?;
                 let Some(rid) = granted_rid else { return Ok(*granted == id) };
@@ -204,7 +206,7 @@ impl Grant {
     /// it, and the outcome would reveal which other ids exist.
     async fn keeps_item(
         &self,
-        service: &Service,
+        (service, ctx): (&Service, &RequestContext),
         request: &Request,
         operation: Operation,
         container: &Arc<Container>,
@@ -214,7 +216,7 @@ impl Grant {
             return Ok(true);
         }
         let body = payload::item(&request.body)?;
-        let ctx = &mut RequestContext::default();
+        let ctx = &mut ctx.part();
         let key = items::key_of_replace(container, request, &body)?;
         let id = items::name_of(service, ctx, container, &key, id, request).await?;
         // A body without a valid id is refused when it is stored.

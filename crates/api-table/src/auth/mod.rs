@@ -26,6 +26,19 @@ pub(crate) enum Identity {
     Principal(Principal),
 }
 
+impl Identity {
+    /// On whose behalf the engine acts.
+    pub(crate) fn caller(&self) -> engine::Caller {
+        match self {
+            Identity::Key(_) => engine::Caller::KeyHolder,
+            Identity::Sas(_) => engine::Caller::Grantee("shared access signature".into()),
+            Identity::Principal(principal) => {
+                engine::Caller::Principal(principal.id.as_str().into())
+            }
+        }
+    }
+}
+
 /// The rights of a signature.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Grant {

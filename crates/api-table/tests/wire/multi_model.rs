@@ -1,16 +1,16 @@
 //! Entities are items: each API reads what the other writes.
 
 use engine::ops::{ItemOp, PageRequest, Row, Scope};
-use engine::{ContainerSpec, IndexingPolicy, RequestContext, Throughput};
+use engine::{ContainerSpec, IndexingPolicy, Throughput};
 use serde_json::Value;
-use testkit::harness::body;
+use testkit::harness::{body, test_context};
 
 use crate::support::TestService;
 
 async fn nosql(s: &TestService, text: &str) -> Vec<Value> {
     let table = s.demo();
     let plan = lang::nosql::compile(text, &[]).expect("a query");
-    let mut ctx = RequestContext::default();
+    let mut ctx = test_context();
     let page = s.harness.engine.query(&mut ctx, &table, plan, Scope::All, PageRequest::default());
     let rows = page.await.expect("a page").rows.into_iter();
     let text = |row| match row {

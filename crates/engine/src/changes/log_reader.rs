@@ -9,6 +9,7 @@ use storage::{Dir, KeyRange, View};
 
 use super::position::Mark;
 use super::{ChangesMode, DeletedItem, ItemChange, check_kept, check_not_trimmed};
+use crate::cancellation::StopSignal;
 use crate::catalog::Container;
 use crate::context::Admission;
 use crate::governor::Paid;
@@ -20,7 +21,7 @@ use crate::prepare::LogicalPartitionId;
 use crate::routing::PartitionRange;
 use crate::row::{Change, ChangeKind, Row};
 use crate::version::{Version, VersionKind};
-use crate::{Engine, Error, StoredItem, ru};
+use crate::{Engine, Error, RequestContext, StoredItem, ru};
 
 /// How many entries are read between two readings of the clock.
 const ENTRIES_PER_CLOCK: u64 = 64;
@@ -85,6 +86,8 @@ pub(super) struct PageBuilder {
     /// Bytes of the texts of items.
     text_bytes: usize,
     admission: Admission,
+    /// Ends the page earlier than its time limits.
+    stop: StopSignal,
     /// What the finished ranges cost.
     pub(super) charge: Charge,
     /// Entries, changes and bytes of those ranges.
@@ -96,7 +99,7 @@ impl PageBuilder {
         mode: ChangesMode,
         form: EpkForm,
         items_max: usize,
-        admission: Admission,
+        ctx: &mut RequestContext,
     ) -> Self {
         Self {
             mode,
@@ -106,7 +109,8 @@ impl PageBuilder {
             bytes: 0,
             examined: 0,
             text_bytes: 0,
-            admission,
+            admission: ctx.admission,
+            stop: ctx.stop_signal(),
             charge: Charge::ZERO,
             charged: (0, 0, 0),
         }
@@ -174,7 +178,7 @@ impl Deadlines<'_> {
             true => limits::EMPTY_FEED_PAGE_TIME_MAX,
             false => limits::PAGE_TIME_MAX,
         };
-        self.engine.inner.components.clock.monotonic() - self.started >= max
+        page.stop.is_due(self.started + max, self.engine.inner.components.clock.monotonic())
     }
 }
 

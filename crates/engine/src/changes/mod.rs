@@ -177,7 +177,7 @@ impl Engine {
             }
             let turn = start.turn_among(feed_ranges.len());
             let form = EpkForm::of(&container.spec.partition_key);
-            let page = PageBuilder::new(mode, form, items_max, ctx.admission);
+            let page = PageBuilder::new(mode, form, items_max, ctx);
             let page_read = match feed_ranges.iter().any(FeedRange::is_behind) {
                 true => {
                     let (engine, container) = (self.clone(), Arc::clone(container));

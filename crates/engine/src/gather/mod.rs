@@ -180,17 +180,18 @@ impl GatherRun<'_> {
     async fn run(&mut self, ctx: &mut RequestContext) -> Result<(), Error> {
         let clock = &self.engine.inner.components.clock;
         let started = clock.monotonic();
+        let stop = ctx.stop_signal();
         let parallelism = self.request.parallelism.unwrap_or(PARALLELISM);
         let parallelism = parallelism.clamp(1, PARALLELISM_MAX);
         // Pages read ahead are wasted if the page is full before they are needed.
         let mut ahead = 1;
         let _reserved = self.reserve(ctx)?;
         while !self.advance().await? {
-            let elapsed = clock.monotonic().saturating_sub(started);
-            if elapsed >= limits::GATHERED_PAGE_TIME_MAX && self.pause() {
+            let now = clock.monotonic();
+            if stop.is_due(started + limits::GATHERED_PAGE_TIME_MAX, now) && self.pause() {
                 return Ok(());
             }
-            if elapsed >= limits::GATHERED_QUERY_TIME_MAX {
+            if stop.is_due(started + limits::GATHERED_QUERY_TIME_MAX, now) {
                 return Err(too_late());
             }
             let wanted = self.gather.pages_needed(ahead);
@@ -281,11 +282,7 @@ impl GatherRun<'_> {
                 wants_report: self.request.wants_report,
                 runs_scripts: self.request.runs_scripts,
             };
-            let mut ctx = RequestContext {
-                session: ctx.session.clone(),
-                admission: ctx.admission,
-                ..RequestContext::default()
-            };
+            let mut ctx = ctx.part();
             let (engine, container) = (self.engine.clone(), Arc::clone(self.container));
             Some(async move {
                 let page = engine.run_query_part(&mut ctx, &container, part).await;

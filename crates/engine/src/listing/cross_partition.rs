@@ -31,7 +31,7 @@ impl Engine {
         ctx: &mut RequestContext,
         container: &Arc<Container>,
         listing: &Listing,
-        budget: ScanBudget,
+        budget: ScanBudget<'_>,
     ) -> Result<BudgetedPage, Error> {
         let (ranges, view, indexes) = self.ranges_in_view(container)?;
         let order = order_of(container, &indexes, listing);
@@ -93,7 +93,7 @@ impl Engine {
         &self,
         merge: &mut Merge<'_>,
         page: &mut PageBuilder<'_>,
-        budget: ScanBudget,
+        budget: ScanBudget<'_>,
         is_costly: &dyn Fn() -> bool,
     ) -> Result<(), Error> {
         let mut last: Option<ItemKey> = None;

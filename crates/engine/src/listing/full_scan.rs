@@ -11,6 +11,7 @@ use model::{PartitionId, limits};
 use storage::View;
 
 use super::{ITEMS_PER_CLOCK, ItemKey, PageBuilder, PageState, ScanBudget};
+use crate::cancellation::StopSignal;
 use crate::keys::{self, EpkForm};
 use crate::partition::{Reader, ScanRequest, ScanStats, fetch_row, scan};
 use crate::routing::PartitionRange;
@@ -68,7 +69,7 @@ impl Engine {
         &self,
         full_scan: &FullScan<'_>,
         page: &mut PageBuilder<'_>,
-        budget: ScanBudget,
+        budget: ScanBudget<'_>,
         is_costly: &dyn Fn() -> bool,
     ) -> Result<(), Error> {
         page.is_scanned = true;
@@ -123,9 +124,13 @@ impl Engine {
 
     /// Waits until an index has a container's items in the order of their keys, but no longer than
     /// a page may take. Returns whether one has.
-    pub(super) async fn wait_for_key_order(&self, container: &crate::Container) -> bool {
+    pub(super) async fn wait_for_key_order(
+        &self,
+        container: &crate::Container,
+        stop: &StopSignal,
+    ) -> bool {
         let clock = &self.inner.components.clock;
-        let until = clock.monotonic() + limits::PAGE_TIME_MAX;
+        let until = stop.earlier(clock.monotonic() + limits::PAGE_TIME_MAX);
         loop {
             let completed = self.inner.index_completed.notified();
             if super::has_key_order(container, &self.indexes_of(container)) {

@@ -19,6 +19,7 @@ use model::json::FieldMask;
 use model::{Charge, Date, PartitionKey, PartitionKeyComponent, Value, limits};
 use query::Plan;
 
+use crate::cancellation::StopSignal;
 use crate::catalog::Container;
 use crate::index::{Composite, CompositeColumn, Indexes};
 use crate::partition::ScanStats;
@@ -197,9 +198,11 @@ impl<'l> PageBuilder<'l> {
 
 /// What a page may take.
 #[derive(Clone, Copy)]
-struct ScanBudget {
+struct ScanBudget<'s> {
     until: Duration,
     examined_max: u64,
+    /// Ends the page earlier.
+    stop: &'s StopSignal,
 }
 
 /// A page, unless it needs a larger budget.
@@ -220,13 +223,15 @@ impl Engine {
             return Ok(ListedPage::default());
         }
         let is_within = listing.is_within_one_partition();
+        let stop = ctx.stop_signal();
         if is_within
-            && let Some(page) = self.try_page(ctx, container, &listing, INLINE_ITEMS_MAX)?
+            && let Some(page) =
+                self.try_page(ctx, container, &listing, (INLINE_ITEMS_MAX, &stop))?
         {
             return Ok(page);
         }
         let page = self.fill_in_background(ctx, container, listing.clone()).await?;
-        if !page.is_deferred || !self.wait_for_key_order(container).await {
+        if !page.is_deferred || !self.wait_for_key_order(container, &stop).await {
             return Ok(page);
         }
         let charge = ctx.served.charge;
@@ -243,10 +248,10 @@ impl Engine {
         listing: Listing,
     ) -> Result<ListedPage, Error> {
         let (engine, listed) = (self.clone(), Arc::clone(container));
-        let mut own = RequestContext { admission: ctx.admission, ..RequestContext::default() };
+        let (mut own, stop) = (ctx.part(), ctx.stop_signal());
         let (own, page) = self
             .run_blocking(move || {
-                let page = engine.try_page(&mut own, &listed, &listing, u64::MAX);
+                let page = engine.try_page(&mut own, &listed, &listing, (u64::MAX, &stop));
                 Ok((own, page))
             })
             .await?;
@@ -260,10 +265,10 @@ impl Engine {
         ctx: &mut RequestContext,
         container: &Arc<Container>,
         listing: &Listing,
-        examined_max: u64,
+        (examined_max, stop): (u64, &StopSignal),
     ) -> Result<Option<ListedPage>, Error> {
         let started = self.inner.components.clock.monotonic();
-        let budget = ScanBudget { until: started + limits::PAGE_TIME_MAX, examined_max };
+        let budget = ScanBudget { until: started + limits::PAGE_TIME_MAX, examined_max, stop };
         let try_page = match listing.is_within_one_partition() {
             true => self.list_single_partition(ctx, container, listing, budget),
             false => self.list_cross_partition(ctx, container, listing, budget),
@@ -278,10 +283,10 @@ impl Engine {
     }
 
     /// Whether the page must end here, after `examined` items.
-    fn must_end(&self, budget: ScanBudget, examined: u64) -> bool {
+    fn must_end(&self, budget: ScanBudget<'_>, examined: u64) -> bool {
         examined > 0
             && examined.is_multiple_of(ITEMS_PER_CLOCK)
-            && self.inner.components.clock.monotonic() >= budget.until
+            && budget.stop.is_due(budget.until, self.inner.components.clock.monotonic())
     }
 }
 

@@ -22,7 +22,7 @@ impl Engine {
         ctx: &mut RequestContext,
         container: &Arc<Container>,
         listing: &Listing,
-        budget: ScanBudget,
+        budget: ScanBudget<'_>,
     ) -> Result<BudgetedPage, Error> {
         let key = &listing.from.key;
         let logical_partition = LogicalPartition::of(container, &partition_key(key))?;

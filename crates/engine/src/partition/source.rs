@@ -12,6 +12,7 @@ use query::stopwatch::{Phase, Stopwatch};
 use storage::{Cursor, Dir, KeyRange, View};
 
 use super::Reader;
+use crate::cancellation::StopSignal;
 use crate::components::{Clock, Spawner};
 use crate::index::Composite;
 use crate::item::SystemProperties;
@@ -47,6 +48,8 @@ pub(crate) struct ScanLimits<'v> {
     pub(crate) pause_at: Option<Duration>,
     /// When a page that can't be continued fails.
     pub(crate) fail_at: Duration,
+    /// Ends either page earlier.
+    pub(crate) stop: &'v StopSignal,
     /// Whether the rows and entries read so far cost as much as a page may.
     pub(crate) is_costly: &'v dyn Fn(&ScanStats) -> bool,
     /// Measures the phases, if the client asked for query metrics.
@@ -84,15 +87,17 @@ impl ScanLimits<'_> {
             self.spawner.give_way();
         }
         let Some(pause_at) = self.pause_at else {
-            let is_late = || self.clock.monotonic() >= self.fail_at;
+            let is_late = || self.stop.is_due(self.fail_at, self.clock.monotonic());
             if passed.is_multiple_of(ROWS_PER_CLOCK) && is_late() {
                 return Err(too_late());
             }
             return Ok(false);
         };
         // At least one row is read, so that every page makes progress.
-        let is_late =
-            || passed.is_multiple_of(ROWS_PER_CLOCK) && self.clock.monotonic() >= pause_at;
+        let is_late = || {
+            passed.is_multiple_of(ROWS_PER_CLOCK)
+                && self.stop.is_due(pause_at, self.clock.monotonic())
+        };
         Ok(passed > 0 && ((self.is_costly)(stats) || is_late()))
     }
 }

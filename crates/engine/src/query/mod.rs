@@ -17,6 +17,7 @@ use query::exec::{self, Execution, Limits, PageEnd, PartialResult, RowPosition};
 use query::stopwatch::Stopwatch;
 use storage::{Dir, KeyRange, View};
 
+use crate::cancellation::StopSignal;
 use crate::catalog::Container;
 use crate::commit::LogicalCounters;
 use crate::continuation::{PagePosition, cut_digest};
@@ -102,6 +103,7 @@ struct PageWork {
     touched: Vec<(RangeId, Lsn)>,
     session: Vec<(RangeId, Lsn)>,
     admission: Admission,
+    stop: StopSignal,
     /// Whether it is part of a request that was admitted before.
     is_admitted: bool,
     /// How rows are found, if the client asked for a report.
@@ -158,7 +160,12 @@ impl Engine {
         request: PageRequest,
     ) -> Result<Page, Error> {
         let work = self.page_work(container, plan, request)?;
-        let work = PageWork { session: ctx.session.clone(), admission: ctx.admission, ..work };
+        let work = PageWork {
+            session: ctx.session.clone(),
+            admission: ctx.admission,
+            stop: ctx.stop_signal(),
+            ..work
+        };
         let (work, rows, next) =
             self.run_page(ctx, container, scope, work, Execution::into_rows).await?;
         let continuation = next.map(|next| self.token_of(container, next));
@@ -180,6 +187,7 @@ impl Engine {
             position: PagePosition { query: start, cut: None },
             session: ctx.session.clone(),
             admission: ctx.admission,
+            stop: ctx.stop_signal(),
             is_admitted: part.is_admitted,
             report: part.wants_report.then(report::empty),
             keeps_partial_results: true,
@@ -442,7 +450,7 @@ impl Engine {
             Rc::new(Stopwatch::new(move || clock.monotonic()))
         });
         let scan = self.scan_over(container, indexes, view.as_ref(), scan_ranges);
-        let scan = Scan { has_report, stopwatch, ..scan };
+        let scan = Scan { stop: work.stop.clone(), has_report, stopwatch, ..scan };
         let done = run(&scan, work);
         work.times = scan.times();
         done
@@ -464,6 +472,7 @@ impl Engine {
             view,
             scan_ranges,
             started: self.inner.components.clock.monotonic(),
+            stop: StopSignal::default(),
             has_report: false,
             stopwatch: None,
         }
@@ -490,6 +499,7 @@ impl PageWork {
             touched: Vec::new(),
             session: Vec::new(),
             admission: Admission::default(),
+            stop: StopSignal::default(),
             is_admitted: false,
             report: None,
             wants_times: false,

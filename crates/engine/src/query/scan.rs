@@ -13,6 +13,7 @@ use storage::View;
 
 use super::access_path::AccessPath;
 use super::{PageWork, ScanRange};
+use crate::cancellation::StopSignal;
 use crate::continuation::PagePosition;
 use crate::governor::Paid;
 use crate::index::{
@@ -37,6 +38,8 @@ pub(super) struct Scan<'w> {
     pub(super) view: &'w dyn View,
     pub(super) scan_ranges: &'w [ScanRange],
     pub(super) started: Duration,
+    /// Ends the page earlier than its time limits.
+    pub(super) stop: StopSignal,
     /// Whether the client asked which indexes serve the query.
     pub(super) has_report: bool,
     /// Measures the phases, if the client asked for query metrics.
@@ -221,7 +224,8 @@ impl Scan<'_> {
     /// Whether a query that must read all of its rows has passed its deadline.
     pub(super) fn is_late(&self) -> bool {
         self.engine.give_way();
-        self.engine.inner.components.clock.monotonic() >= self.started + limits::QUERY_TIME_MAX
+        let now = self.engine.inner.components.clock.monotonic();
+        self.stop.is_due(self.started + limits::QUERY_TIME_MAX, now)
     }
 
     fn scan_in_storage_order(
@@ -475,6 +479,7 @@ impl Scan<'_> {
             spawner: self.engine.inner.components.spawner.as_ref(),
             pause_at: can_pause.then(|| self.started + limits::PAGE_TIME_MAX),
             fail_at: self.started + limits::QUERY_TIME_MAX,
+            stop: &self.stop,
             is_costly,
             stopwatch: self.stopwatch.as_deref(),
         }

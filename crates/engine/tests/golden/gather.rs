@@ -5,17 +5,17 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
+use engine::Container;
 use engine::gather::GatherRequest;
 use engine::ops::{PageRequest, Scope};
 use engine::repartition::{JobPhase, Progression, SplitPoint};
-use engine::{Container, RequestContext};
 use lang::nosql::PlanScope;
 use lang::nosql::gateway::{DistinctType, GatewayPlan};
 use model::order::{TypeOrder, compare};
 use model::{Value, limits};
 use query::Plan;
 use query::plan::SortOrder;
-use testkit::harness::Harness;
+use testkit::harness::{Harness, test_context};
 
 use crate::support::{
     Query, container, environment, files, line, parameters, parse, queries, sorted,
@@ -29,7 +29,7 @@ async fn page(
     plan: &Plan,
     request: GatherRequest,
 ) -> (Vec<String>, Option<String>) {
-    let mut ctx = RequestContext::default();
+    let mut ctx = test_context();
     match h.engine.gather(&mut ctx, c, plan.clone(), Scope::All, request.clone()).await {
         Ok(page) => {
             assert!(request.items_max.is_none_or(|max| page.rows.len() <= max));
@@ -65,7 +65,7 @@ async fn all(h: &Harness, c: &Arc<Container>, plan: &Plan, request: &GatherReque
 
 /// All rows of a range, as its client sees them.
 async fn rows_of_range(h: &Harness, c: &Arc<Container>, plan: &Plan, scope: Scope) -> Vec<Value> {
-    let mut ctx = RequestContext::default();
+    let mut ctx = test_context();
     let request = PageRequest { items_max: Some(limits::PAGE_ITEMS_MAX), ..PageRequest::default() };
     let page = h.engine.query(&mut ctx, c, plan.clone(), scope, request).await.expect("a page");
     assert_eq!(page.continuation, None);

@@ -5,13 +5,13 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
+use engine::Container;
 use engine::ops::{PageRequest, Scope};
 use engine::repartition::{JobPhase, Progression, SplitPoint};
-use engine::{Container, RequestContext};
 use golden::Golden;
 use query::Plan;
 use storage::{EmbeddedOptions, EmbeddedStore};
-use testkit::harness::Harness;
+use testkit::harness::{Harness, test_context};
 
 use crate::support::{Query, container, files, line, queries, sorted};
 
@@ -25,7 +25,7 @@ async fn page(
 ) -> (Vec<String>, Option<String>) {
     let request =
         PageRequest { items_max: Some(items_max), continuation, ..PageRequest::default() };
-    let mut ctx = RequestContext::default();
+    let mut ctx = test_context();
     match h.engine.query(&mut ctx, c, plan.clone(), Scope::All, request).await {
         Ok(page) => {
             assert!(page.rows.len() <= items_max);

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use engine::Container;
 use engine::item::SYSTEM_PROPERTIES;
 use engine::ops::{ItemOp, Row};
-use engine::{Container, RequestContext};
 use golden::{Case, Golden, Setup};
 use lang::nosql::Environment;
 use model::{PartitionKeyDefinition, PropertyPath, Value, json, limits};
@@ -13,7 +13,7 @@ use query::Plan;
 use query::fulltext::Language;
 use query::functions::spatial::Geospatial;
 use query::vector::VectorMetric;
-use testkit::harness::{Harness, body, spec_with_paths};
+use testkit::harness::{Harness, body, spec_with_paths, test_context};
 
 pub(crate) fn parse(text: &str) -> Value {
     json::parse(text.as_bytes(), limits::ITEM_DEPTH_MAX).expect(text).value
@@ -50,7 +50,7 @@ pub(crate) async fn container(h: &Harness, setup: &Setup, ranges: u32) -> Arc<Co
     let c = h.container_with(spec_with_paths("c", &paths), ranges).await;
     for text in &setup.items {
         let key = key_of(&c.spec.partition_key, text);
-        let mut ctx = RequestContext::default();
+        let mut ctx = test_context();
         let op = ItemOp::Create { body: body(text) };
         h.engine.write_item(&mut ctx, &c, Some(key), op).await.expect("an item");
     }

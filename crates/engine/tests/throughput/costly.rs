@@ -7,9 +7,9 @@ use std::time::Duration;
 use engine::catalog::OfferTarget;
 use engine::gather::{GatherRequest, Gathered};
 use engine::ops::{PageRequest, Row, Scope};
-use engine::{Container, Error, RequestContext, Throughput};
+use engine::{Container, Error, Throughput};
 use model::Charge;
-use testkit::harness::Harness;
+use testkit::harness::{Harness, test_context};
 
 use super::{consumed, container, drain, is_throttled, keys_of_two_ranges, throttling};
 
@@ -39,7 +39,7 @@ async fn gather(
     request: GatherRequest,
 ) -> (Result<Gathered, Error>, Charge) {
     let plan = lang::nosql::compile(text, &[]).expect("a query");
-    let mut ctx = RequestContext::default();
+    let mut ctx = test_context();
     let page = harness.engine.gather(&mut ctx, c, plan, Scope::All, request).await;
     (page, ctx.served.charge)
 }
@@ -173,7 +173,7 @@ async fn every_page_of_an_ordered_query_comes_further() {
             harness.clock.advance(Duration::from_secs(300));
             let plan = lang::nosql::compile(text, &[]).expect("a query");
             let request = PageRequest { continuation, ..PageRequest::default() };
-            let mut ctx = RequestContext::default();
+            let mut ctx = test_context();
             let page = harness.engine.query(&mut ctx, &c, plan, Scope::All, request).await;
             let page = page.expect("a page");
             rows += page.rows.len();

@@ -13,7 +13,7 @@ use engine::repartition::{Progression, SplitPoint};
 use engine::{Container, Error, Priority, RequestContext, Settings, Throttling, Throughput, Usage};
 use model::{Charge, PartitionKey};
 use storage::MemoryStore;
-use testkit::harness::{Harness, body, spec, string_key};
+use testkit::harness::{Harness, body, spec, string_key, test_context};
 use testkit::hooked::{HookedStore, WriteGate};
 
 fn throttling() -> Harness {
@@ -56,7 +56,7 @@ fn drain(harness: &Harness, container: &Arc<Container>, key: &str) -> u64 {
 /// Two keys in different ranges of a container with two ranges.
 fn keys_of_two_ranges(harness: &Harness, container: &Arc<Container>) -> (String, String) {
     let range_of = |key: &str| {
-        let mut ctx = RequestContext::default();
+        let mut ctx = test_context();
         let read = harness.engine.read_item(&mut ctx, container, &string_key(key), "none", None);
         assert!(read.is_err());
         ctx.served.ranges[0].0
@@ -73,7 +73,7 @@ async fn four_hundred_units_are_served_of_two_thousand_asked_for() {
     let (mut served, mut throttled) = (Charge::ZERO, 0);
     // A write of 5.04 RU and a read of 1 RU every 3 ms: 2,013 RU/s, for 30 s.
     for n in 0..10_000 {
-        let mut ctx = RequestContext::default();
+        let mut ctx = test_context();
         let key = Some(string_key("a"));
         let op = item(&n.to_string(), "a");
         let write = harness.engine.write_item(&mut ctx, &container, key, op).await;
@@ -85,7 +85,7 @@ async fn four_hundred_units_are_served_of_two_thousand_asked_for() {
             }
             Err(other) => panic!("{other}"),
         }
-        let mut ctx = RequestContext::default();
+        let mut ctx = test_context();
         match harness.engine.read_item(&mut ctx, &container, &string_key("a"), "0", None) {
             Ok(_) => served += ctx.served.charge,
             Err(Error::Throttled { .. }) => throttled += 1,
@@ -139,7 +139,7 @@ async fn a_refused_request_does_nothing() {
     drain(&harness, &container, "a");
     let engine = &harness.engine;
     let key = || string_key("a");
-    let mut ctx = RequestContext::default();
+    let mut ctx = test_context();
 
     let write = engine.write_item(&mut ctx, &container, Some(key()), item("new", "a")).await;
     assert!(is_throttled(&write));
@@ -162,7 +162,7 @@ async fn operations_of_a_bulk_request_are_refused_one_by_one() {
     let container = container(&harness, Throughput::Manual(400)).await;
     let ops: Vec<_> =
         (0..100).map(|n| (Some(string_key("a")), item(&n.to_string(), "a"))).collect();
-    let mut ctx = RequestContext::default();
+    let mut ctx = test_context();
     let results = harness.engine.bulk(&mut ctx, &container, None, ops).await.unwrap();
     let is_refused = |r: &OpResult| is_throttled(&r.outcome);
     let refused = results.iter().filter(|r| is_refused(r)).count();
@@ -233,7 +233,7 @@ async fn low_priority_is_refused_first() {
     let read = |priority| {
         let mut ctx = RequestContext {
             admission: engine::Admission { priority, ..Default::default() },
-            ..Default::default()
+            ..test_context()
         };
         let key = string_key("a");
         !is_throttled(&harness.engine.read_item(&mut ctx, &container, &key, "none", None))
@@ -257,7 +257,7 @@ async fn a_query_that_would_cost_more_than_a_second_comes_in_pages() {
     let mut request = PageRequest::default();
     let mut pages = 0;
     loop {
-        let mut ctx = RequestContext::default();
+        let mut ctx = test_context();
         let scope = Scope::All;
         let page = harness.engine.query(&mut ctx, &container, list.clone(), scope, request).await;
         let page = page.unwrap();
@@ -374,7 +374,7 @@ async fn the_default_throughput_limits_where_all_of_it_does() {
     // Requests of an API without throughput are admitted, others are throttled.
     let free = engine::Admission { is_free_by_default: true, ..Default::default() };
     for _ in 0..2_000 {
-        let mut ctx = RequestContext { admission: free, ..Default::default() };
+        let mut ctx = RequestContext { admission: free, ..test_context() };
         let read = harness.engine.read_item(&mut ctx, &made, &string_key("a"), "none", None);
         assert!(!is_throttled(&read));
     }
@@ -385,7 +385,7 @@ async fn the_default_throughput_limits_where_all_of_it_does() {
 async fn a_script_that_was_let_in_is_not_refused_on_its_way() {
     let harness = throttling();
     let container = container(&harness, Throughput::Manual(400)).await;
-    let mut ctx = RequestContext::default();
+    let mut ctx = test_context();
     let mut transaction = harness.engine.begin(&mut ctx, &container, &string_key("a")).unwrap();
     drain(&harness, &container, "a");
     let plan = lang::nosql::compile("SELECT * FROM c", &[]).unwrap();
@@ -432,7 +432,7 @@ async fn a_page_ends_where_the_next_range_refuses() {
         let request = PageRequest { continuation, ..PageRequest::default() };
         let (engine, container) = (&harness.engine, &container);
         async move {
-            let mut ctx = RequestContext::default();
+            let mut ctx = test_context();
             let page = engine.list_items(&mut ctx, container, Scope::All, request).await;
             (page, ctx.served.charge)
         }
@@ -465,7 +465,7 @@ async fn a_page_ends_after_empty_ranges_where_the_next_one_refuses() {
     let container = container(&harness, Throughput::Manual(24_000)).await;
     let last = container.routing().ranges().last().unwrap().id;
     let lies_last = |key: &String| {
-        let mut ctx = RequestContext::default();
+        let mut ctx = test_context();
         let _ = harness.engine.read_item(&mut ctx, &container, &string_key(key), "none", None);
         ctx.served.ranges[0].0 == last
     };
@@ -477,7 +477,7 @@ async fn a_page_ends_after_empty_ranges_where_the_next_one_refuses() {
         let request = PageRequest { continuation, ..PageRequest::default() };
         let (harness, container) = (&harness, &container);
         async move {
-            let mut ctx = RequestContext::default();
+            let mut ctx = test_context();
             let before = consumed(harness, container);
             let page = harness.engine.query(&mut ctx, container, plan, Scope::All, request).await;
             let counted = consumed(harness, container) - before;
@@ -521,7 +521,7 @@ async fn deleting_a_large_logical_partition_goes_on_after_every_refusal() {
     }
     let (mut rounds, mut charge) = (0, Charge::ZERO);
     loop {
-        let mut ctx = RequestContext::default();
+        let mut ctx = test_context();
         let key = string_key("a");
         let erased = harness.engine.delete_partition_key(&mut ctx, &container, key).await;
         charge += ctx.served.charge;
@@ -595,7 +595,7 @@ async fn children_of_a_split_pay_for_what_was_under_way() {
     harness.create(&container, "k0", &large).await.unwrap();
     harness.clock.advance(Duration::from_secs(10));
     // The committer answers this before the split; the answer is read after it.
-    let mut ctx = RequestContext::default();
+    let mut ctx = test_context();
     let delete = ItemOp::Delete { id: "1".into(), if_match: None };
     let key = Some(string_key("k0"));
     let mut deleting = Box::pin(harness.engine.write_item(&mut ctx, &container, key, delete));

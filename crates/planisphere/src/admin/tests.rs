@@ -3,12 +3,13 @@ use std::task::Poll;
 
 use api_nosql::{Account, Consistency};
 use engine::ops::{ItemBody, ItemOp};
-use engine::{Components, Container, RequestContext, Settings};
+use engine::{Components, Container, Settings};
 use front::{Key, KeyRing};
 use http_body_util::BodyExt;
 use model::{PartitionKey, PartitionKeyComponent};
 use serde_json::{Value, json};
 use storage::MemoryStore;
+use testkit::harness::test_context;
 
 use super::*;
 use crate::connections::{ConnectionLimits, Connections};
@@ -35,7 +36,7 @@ async fn fixture(ranges: u32) -> Fixture {
     for key in 0..20 {
         let text = format!(r#"{{"id":"1","pk":"k{key}","fill":"{}"}}"#, "x".repeat(10 * key));
         let body = ItemBody::from_json(text.into()).unwrap();
-        let mut ctx = RequestContext::default();
+        let mut ctx = test_context();
         let key = PartitionKeyComponent::String(format!("k{key}"));
         let key = Some(PartitionKey([key].into_iter().collect()));
         engine.write_item(&mut ctx, &container, key, ItemOp::Create { body }).await.unwrap();

@@ -15,6 +15,7 @@ use engine::components::Clock;
 use engine::context::Served;
 use engine::{Container, Engine, Error, Etag, RangeId, RequestContext, ResourceKind, StoredItem};
 use model::{ContainerRid, Lsn};
+use testkit::harness::test_context;
 
 pub(crate) use scan::ScanScope;
 
@@ -156,7 +157,7 @@ impl Client {
         self.world.note(format_args!("{name} ..."));
         let world = Rc::clone(&self.world);
         let asked = |engine: Engine| async move {
-            let ctx = RequestContext { session, ..RequestContext::default() };
+            let ctx = RequestContext { session, ..test_context() };
             let found = engine.catalog().container_by_rid(container).cloned();
             match found {
                 Some(found) => request(engine, found, ctx).await,
