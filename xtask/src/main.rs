@@ -46,7 +46,7 @@ const TASKS: &[Task] = &[
     Task {
         name: "compat",
         arguments: "",
-        does: "make docs/COMPAT.md anew, from the features, the tests and the counts of suites",
+        does: "regenerate docs/COMPAT.md from the features, the tests and the counts of suites",
         run: compat::run,
     },
     Task {
@@ -70,13 +70,13 @@ const TASKS: &[Task] = &[
     Task {
         name: "bench",
         arguments: "[--seconds N] [--only NAME]",
-        does: "measure the release build beside a do-nothing server, the bare store and a rival",
+        does: "compare the release build with a no-op server, the bare store and a peer",
         run: |arguments| bench("run", arguments),
     },
     Task {
         name: "query-bench",
         arguments: "[--million] [--only NAME]",
-        does: "ask the same of the release build and of PostgreSQL, compare the processor time",
+        does: "run the same queries on the release build and on PostgreSQL, compare CPU time",
         run: |arguments| bench("query", arguments),
     },
     Task {
@@ -94,37 +94,37 @@ const TASKS: &[Task] = &[
     Task {
         name: "search-bench",
         arguments: "--cache DIR",
-        does: "look for the nearest vectors and the best texts among many",
+        does: "measure vector and full-text search",
         run: |arguments| bench("search", arguments),
     },
     Task {
         name: "splits",
         arguments: "[--splits N] [--megabytes N]",
-        does: "split and merge a partition under load, measure how long requests are held",
+        does: "split and merge a partition under load, measure how long requests are blocked",
         run: |arguments| bench("splits", arguments),
     },
     Task {
         name: "throttle",
         arguments: "[--seconds N]",
-        does: "ask more of partitions than they were given, add up what they serve",
+        does: "overload partitions and compare what they serve with what is provisioned",
         run: |arguments| bench("throttle", arguments),
     },
     Task {
         name: "beside",
         arguments: "[--hostile N,N] [--seconds N]",
-        does: "measure what others wait for beside queries that cost without end",
+        does: "measure latencies of small requests next to hostile queries (noisy neighbours)",
         run: |arguments| bench("beside", arguments),
     },
     Task {
         name: "scripts",
         arguments: "[--scripts N] [--rate N]",
-        does: "insert by a stored procedure, then read beside hostile scripts, compare the cost",
+        does: "insert by a stored procedure, then read next to hostile scripts, compare the cost",
         run: |arguments| bench("scripts", arguments),
     },
     Task {
         name: "tables",
         arguments: "[--entities N] [--only NAME]",
-        does: "ask the same of the table listener and of Azurite, compare time and memory",
+        does: "run the same requests on the Table API and on Azurite, compare time and memory",
         run: |arguments| bench("tables", arguments),
     },
     Task {

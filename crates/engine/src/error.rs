@@ -177,7 +177,7 @@ pub enum Error {
     /// The disk has less room than writes need. Nothing was written.
     #[error(
         "the disk of the data directory is almost full: {} MB are free, writes need {} MB and \
-         deletes {} MB; they go on by themselves when there is room",
+         deletes {} MB; they resume when space is free",
         free_bytes >> 20,
         floor_bytes >> 20,
         floor_bytes >> 21

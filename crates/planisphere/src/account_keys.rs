@@ -129,7 +129,7 @@ fn stored_or_generated(
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             let key = generate(random);
             private_file::create(&path, key.expose().as_bytes())
-                .with_context(|| format!("can't keep the generated key in {}", path.display()))?;
+                .with_context(|| format!("can't store the generated key in {}", path.display()))?;
             Ok((key, KeyOrigin::Generated(Some(path))))
         }
         Err(error) => {
@@ -152,7 +152,7 @@ fn refuse_well_known_off_loopback(ring: &KeyRing, listen: &Listen) -> anyhow::Re
     bail!(
         "an emulator's well-known key is not served on {bind}: the key is public, so any \
          client that reaches that address could read and change all data.\n\
-         Leave out the key and a random one is made and shown to you, or give your own with \
+         Omit the key and a random one is generated and printed, or give your own with \
          --key-file FILE or --key BASE64, or stay on loopback with --bind and --admin-bind \
          localhost."
     )

@@ -115,7 +115,7 @@ impl Announcement {
             lines.push(String::new());
         }
         lines.push(
-            "  `planisphere cert` explains how clients come to trust the https address.".into(),
+            "  `planisphere cert` explains how to make clients trust the https address.".into(),
         );
         lines.push("  Stop with Ctrl-C.".into());
         lines.join("\n")
@@ -148,11 +148,11 @@ impl Announcement {
             KeyOrigin::Regenerated(path) => format!("regenerated; in {}", path.display()),
             KeyOrigin::Stored(path) => format!("in {}", path.display()),
             KeyOrigin::Generated(Some(path)) => format!(
-                "{key}\n                (made for you and kept in {}; it is not shown again)",
+                "{key}\n                (generated, stored in {}; it is not shown again)",
                 path.display()
             ),
             KeyOrigin::Generated(None) => {
-                format!("{key}\n                (made for you; gone when the server stops)")
+                format!("{key}\n                (generated; lost when the server stops)")
             }
         }
     }
@@ -160,17 +160,17 @@ impl Announcement {
     fn data_line(&self) -> String {
         match &self.data_dir {
             Some(dir) => dir.display().to_string(),
-            None => "in memory; gone when the server stops".to_owned(),
+            None => "in memory; lost when the server stops".to_owned(),
         }
     }
 
     fn throttling_line(&self) -> &'static str {
         match self.throttling {
             Throttling::Provisioned => {
-                "provisioned: throughput limits where it was asked for (--throttling on|off)"
+                "provisioned: only explicitly set throughput is enforced (--throttling on|off)"
             }
-            Throttling::On => "on: throughput limits everywhere, 400 RU/s where none was asked for",
-            Throttling::Off => "off: requests are charged and never refused for their rate",
+            Throttling::On => "on: throughput is enforced everywhere, 400 RU/s where none was set",
+            Throttling::Off => "off: requests are charged but never throttled",
         }
     }
 

@@ -236,8 +236,8 @@ impl From<BindError<'_>> for anyhow::Error {
             ),
             Cause::Taken => anyhow!(
                 "{reason}.\n\
-                 Choose another with {flag} N, or leave that out and let the server find a free \
-                 one with --ports auto."
+                 Choose another with {flag} N, or omit it and let the server find a free one \
+                 with --ports auto."
             ),
             Cause::TakenHere(_) => anyhow!("{reason}; choose another with {flag} N"),
             Cause::Forbidden => anyhow!("{reason}; choose one above 1023 with {flag} N"),

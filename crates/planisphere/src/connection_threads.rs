@@ -72,7 +72,7 @@ impl ConnectionThread {
             .build()?;
         let (open, closed) = oneshot::channel::<()>();
         let handle = runtime.handle().clone();
-        let thread = thread::Builder::new().name("lane".to_owned()).spawn(move || {
+        let thread = thread::Builder::new().name("connections".to_owned()).spawn(move || {
             // The error means that the sender was dropped.
             let _ = runtime.block_on(closed);
             runtime.shutdown_background();
@@ -90,7 +90,7 @@ impl Drop for ConnectionThread {
     fn drop(&mut self) {
         self.open = None;
         if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
-            warn!("a thread that served connections had panicked");
+            warn!("a connection thread panicked");
         }
     }
 }
@@ -121,7 +121,7 @@ mod tests {
             tokio::task::yield_now().await;
             tell.send(thread_name()).unwrap();
         });
-        assert_eq!(told.recv().unwrap().as_deref(), Some("lane"));
+        assert_eq!(told.recv().unwrap().as_deref(), Some("connections"));
     }
 
     #[test]

@@ -39,7 +39,7 @@ impl DataDir {
         std::fs::create_dir_all(dir)
             .with_context(|| format!("can't create the data directory {shown}"))?;
         private_file::restrict_directory(dir)
-            .with_context(|| format!("can't look through the data directory {shown}"))?;
+            .with_context(|| format!("can't read the data directory {shown}"))?;
         let owner_file = dir.join(OWNER);
         let options = EmbeddedOptions {
             relaxed: storage.durability == Durability::Relaxed,

@@ -51,7 +51,7 @@ pub(crate) fn check(storage: &Storage) -> anyhow::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
             let file = file_among(dir).unwrap_or(dir).display();
-            bail!("{file} is a file; --data needs a directory, which need not be there yet");
+            bail!("{file} is a file; --data needs a directory (it is created if missing)");
         }
         Err(error) => {
             let error = anyhow::Error::new(error);
@@ -77,7 +77,7 @@ pub(crate) fn check(storage: &Storage) -> anyhow::Result<()> {
     let more = if foreign.len() > NAMED_MAX { ", ..." } else { "" };
     foreign.truncate(NAMED_MAX);
     bail!(
-        "the directory {shown} holds other files and no data of planisphere: {}{more}.\n\
+        "the directory {shown} contains other files and no Planisphere data: {}{more}.\n\
          Give a new or empty directory with --data DIR, or --data-force to use this one all the \
          same.",
         foreign.join(", ")
@@ -141,7 +141,7 @@ mod tests {
             std::fs::create_dir(dir.path().join(name)).unwrap();
         }
         let error = checked(dir.path(), false).unwrap_err();
-        assert!(error.contains("planisphere: thesis.\n"), "{error}");
+        assert!(error.contains("data: thesis.\n"), "{error}");
         assert!(error.contains("--data-force"), "{error}");
         assert_eq!(checked(dir.path(), true), Ok(()));
     }
@@ -153,7 +153,7 @@ mod tests {
             std::fs::create_dir(dir.path().join(name)).unwrap();
         }
         let error = checked(dir.path(), false).unwrap_err();
-        assert!(error.contains("planisphere: kvm-images, tls-of-nginx.\n"), "{error}");
+        assert!(error.contains("data: kvm-images, tls-of-nginx.\n"), "{error}");
     }
 
     #[test]

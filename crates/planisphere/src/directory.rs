@@ -46,7 +46,10 @@ pub(crate) async fn open(settings: &config::Directory) -> anyhow::Result<Arc<Dir
             match source.read().await {
                 Ok(keys) => directory.set_keys(keys),
                 Err(error) if matches!(source, JwksSource::File(_)) => return Err(error),
-                Err(error) => warn!(error = format!("{error:#}"), "no keys of the directory yet"),
+                Err(error) => warn!(
+                    error = format!("{error:#}"),
+                    "the directory's public keys are not loaded yet"
+                ),
             }
             tokio::spawn(keep_fresh(Arc::clone(&directory), source));
         }
@@ -74,9 +77,11 @@ async fn keep_fresh(directory: Arc<Directory>, source: JwksSource) {
         match source.read().await {
             Ok(keys) => {
                 directory.set_keys(keys);
-                info!("the keys of the directory were read again");
+                info!("the directory's public keys were reloaded");
             }
-            Err(error) => warn!(error = format!("{error:#}"), "the directory has no new keys"),
+            Err(error) => {
+                warn!(error = format!("{error:#}"), "can't reload the directory's public keys")
+            }
         }
         tokio::time::sleep(PAUSE).await;
     }

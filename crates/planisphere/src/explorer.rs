@@ -114,8 +114,8 @@ impl Explorer {
             .collect();
         let key = match public_key {
             Some(key) => row("Account key", key),
-            None => "<tr><th>Account key</th><td>its own; `planisphere keys show` tells \
-                      fingerprints</td></tr>\n"
+            None => "<tr><th>Account key</th><td>not the well-known key; `planisphere keys \
+                      show` prints fingerprints</td></tr>\n"
                 .to_owned(),
         };
         let commands: String =
@@ -124,7 +124,7 @@ impl Explorer {
             "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
              <title>Planisphere</title>\n<style>body{{font-family:sans-serif;margin:2em}}\
              th{{text-align:left;font-weight:normal;padding-right:2em}}</style>\n</head>\n<body>\n\
-             <h1>Planisphere {}</h1>\n<p>This server runs. It has no data explorer yet; there are \
+             <h1>Planisphere {}</h1>\n<p>The server is running. It has no data explorer yet; use \
              these addresses and commands.</p>\n<table>\n{endpoints}{off}{key}</table>\n\
              <h2>Commands</h2>\n<table>\n{commands}</table>\n\
              <p>For https, clients trust <a href=\"/_explorer/emulator.pem\">this certificate</a>; \

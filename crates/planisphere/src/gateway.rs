@@ -282,7 +282,7 @@ impl Gateway {
             }
             Err(error) => {
                 error!(error = format!("{error:#}"), "certificate authority not available");
-                let message = r#"{"code":"InternalServerError","message":"the server's certificates are not available; its log says why"}"#;
+                let message = r#"{"code":"InternalServerError","message":"the server's certificates are not available; see the server's log"}"#;
                 json(StatusCode::INTERNAL_SERVER_ERROR, message.to_owned())
             }
         }

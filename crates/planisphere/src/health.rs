@@ -37,7 +37,7 @@ impl Health {
         }
         let engine = self.engine.clone();
         let looked = tokio::task::spawn_blocking(move || engine.health()).await;
-        // An engine that panics in the check takes no writes either.
+        // An engine that panics in the check accepts no writes either.
         let health = looked.unwrap_or_default();
         *last = Some((now, health.clone()));
         health

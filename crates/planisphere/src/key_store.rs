@@ -106,7 +106,7 @@ fn keep(dir: &Path, configured: &KeyRing, kind: KeyKind, key: &Key) -> anyhow::R
     renewals.insert(kind.name().to_owned(), renewed);
     let path = file_in(dir);
     private_file::replace(&path, &serde_json::to_vec_pretty(&renewals)?)
-        .with_context(|| format!("can't keep the new key in {}", path.display()))
+        .with_context(|| format!("can't store the new key in {}", path.display()))
 }
 
 fn read(data_dir: &Path) -> anyhow::Result<RegeneratedKeys> {

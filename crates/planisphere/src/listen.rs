@@ -125,7 +125,7 @@ async fn accept_connections(
             Err(error) if is_about_one_connection(&error) => debug!(%error, "accept failed"),
             Err(error) => {
                 // Out of file descriptors or memory: an immediate retry would only spin.
-                warn!(%error, "no connection can be accepted for now");
+                warn!(%error, "accepting connections failed; retrying");
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
         }

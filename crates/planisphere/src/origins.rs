@@ -216,8 +216,8 @@ fn refused_origin(origin: &str, level: OriginCheck) -> String {
         OriginCheck::HostAndOrigin => ", or give it a key of its own with --key",
     };
     format!(
-        "Requests that pages of other sites make are not answered, and this one comes from {from}. \
-         To let such pages in, start the server with --allow-host {site}{instead}."
+        "Requests from pages of other sites are refused; this one comes from {from}. To allow \
+         such pages, start the server with --allow-host {site}{instead}."
     )
 }
 

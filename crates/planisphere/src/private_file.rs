@@ -49,7 +49,10 @@ pub(crate) fn restrict_directory(dir: &Path) -> io::Result<()> {
         }
     }
     if restricted > 0 {
-        tracing::info!(files = restricted, "others may no longer read files of the data directory");
+        tracing::info!(
+            files = restricted,
+            "removed other users' access to files of the data directory"
+        );
     }
     Ok(())
 }
@@ -89,7 +92,7 @@ fn restrict(path: &Path, restricted: &mut u64) -> io::Result<()> {
         Ok(()) => *restricted += 1,
         Err(error) => {
             let path = path.display();
-            tracing::warn!(%path, %error, "other users of this machine may read this");
+            tracing::warn!(%path, %error, "other users of this machine can read this file");
         }
     }
     Ok(())

@@ -98,7 +98,7 @@ async fn serve(settings: Settings, announce_as: AnnounceAs) -> anyhow::Result<()
         Arc::new(ConnectionThreads::start().context("can't start the threads of the server")?);
     let accepting = listeners.accept(&gateway, &threads, &settings.limits);
     data.note_endpoints(&announcement.endpoint(), &announcement.admin_endpoint_or_nosql());
-    announce::print(&announcement, announce_as).context("can't say that the server is ready")?;
+    announce::print(&announcement, announce_as).context("can't print the start message")?;
     info!(endpoint = announcement.endpoint(), "serving");
 
     let signal = signals.next().await;

@@ -113,7 +113,8 @@ impl Authority {
         Self::create()?
             .store(directory)
             .with_context(|| format!("can't store certificates in {shown}"))?;
-        Self::load(directory)?.ok_or_else(|| anyhow!("{shown} vanished while it was being made"))
+        Self::load(directory)?
+            .ok_or_else(|| anyhow!("{shown} disappeared while it was being created"))
     }
 
     fn load(directory: &Path) -> anyhow::Result<Option<Self>> {

@@ -34,9 +34,9 @@ impl ClockWatch {
             now,
             newest,
             behind_seconds = newest - now,
-            "the clock is behind the newest time in the store: it is wrong now, or was ahead when \
-             that was written. Items get the time that it says; those with a later time keep it, \
-             and their ttl counts from there"
+            "the clock is behind the newest time in the store: it is wrong now, or was ahead \
+             when those items were written. New items get its time; items with a later time keep \
+             it, and their ttl counts from it"
         );
     }
 }

@@ -517,8 +517,8 @@ impl Committer {
     /// continue.
     fn give_up(&mut self, error: &Error) {
         let way_out = match self.store.can_reopen() {
-            true => "the store is opened again as soon as there is room",
-            false => "restart to go on",
+            true => "the store is reopened when disk space is free",
+            false => "restart the server",
         };
         tracing::error!(%error, "a write failed; refusing writes: {way_out}");
         self.failed(format!("writes are refused since one failed: {error}; {way_out}"));

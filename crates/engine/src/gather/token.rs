@@ -33,8 +33,7 @@ pub(super) fn seal(
     };
     if bytes.len() > KEY_BYTES_MAX {
         return Err(Error::QueryNotSupported(
-            "A page can't end at a row whose sort key is this long. Ask for more rows at once."
-                .into(),
+            "A page can't end at a row whose sort key is this long. Use a larger page size.".into(),
         ));
     }
     let mut out = vec![VERSION, kind];

@@ -59,7 +59,7 @@ pub(crate) struct ScanLimits<'v> {
 /// A query that must read all of its rows has passed its deadline.
 pub(crate) fn too_late() -> Error {
     Error::QueryNotSupported(
-        "The query looks at more items than it can within its time. Narrow its filter, or leave \
+        "The query scans more items than its time limit allows. Narrow its filter, or leave \
          out ORDER BY, GROUP BY, DISTINCT or aggregates."
             .into(),
     )

@@ -161,7 +161,7 @@ impl Job {
     /// Allows the next step and waits until it is taken.
     pub(super) async fn advance(&self) -> Result<(), Error> {
         if self.spec.progression == Progression::Automatic {
-            return Err(Error::Busy("the job goes on by itself".into()));
+            return Err(Error::Busy("the job runs automatically".into()));
         }
         let before = self.phase.borrow().clone();
         let next = match before {

@@ -55,7 +55,7 @@ impl Admin {
         let params: ResetRequest = request.json()?;
         if !self.is_memory && !params.yes {
             return Err(AdminError::forbidden(
-                "This server keeps its data on disk. A reset deletes all of it; say so with \
+                "This server stores its data on disk. A reset deletes all of it; confirm with \
                  {\"yes\": true}, on the command line with --yes."
                     .to_owned(),
             ));

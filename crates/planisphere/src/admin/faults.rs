@@ -40,9 +40,9 @@ impl Admin {
     pub(super) fn remove_faults(&self, id: Option<u32>) -> Result<Reply, AdminError> {
         let Some(faults) = &self.faults else { return Err(AdminError::internal()) };
         match id {
-            Some(id) if !faults.remove(id) => {
-                Err(AdminError::not_found(format!("There is no fault {id}, or not any more.")))
-            }
+            Some(id) if !faults.remove(id) => Err(AdminError::not_found(format!(
+                "Fault {id} does not exist; it may have expired."
+            ))),
             Some(_) => Ok(self.list_faults()),
             None => {
                 faults.clear();
@@ -59,7 +59,8 @@ fn effect(params: &FaultRequest) -> Result<Effect, AdminError> {
             format!("'delayCommitsMs' is a number from 1 to {DELAY_MS_MAX}."),
         )),
         (None, Some(_)) if scope(params)? != Scope::default() => Err(AdminError::bad_request(
-            "Commits of all containers are delayed together; leave out what narrows it down.",
+            "A commit delay applies to all containers; omit 'database', 'container', \
+             'partition' and 'operation'.",
         )),
         (None, Some(delay)) => Ok(Effect::DelayCommits(Duration::from_millis(delay))),
         (None, None) | (Some(_), Some(_)) => {
@@ -107,7 +108,7 @@ fn scope(params: &FaultRequest) -> Result<Scope, AdminError> {
 
 fn limit(params: &FaultRequest) -> Result<FaultLimit, AdminError> {
     if params.count.is_none() && params.seconds.is_none() {
-        let message = "Say how often or how long: 'count', 'seconds' or both.";
+        let message = "Give 'count', 'seconds' or both.";
         return Err(AdminError::bad_request(message));
     }
     if params.count == Some(0) || params.seconds.is_some_and(|s| s == 0 || s > SECONDS_MAX) {

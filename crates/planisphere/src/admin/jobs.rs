@@ -30,7 +30,7 @@ impl Admin {
         let before = self.engine.job(id).ok_or_else(|| no_job(id))?;
         if before.phase.is_over() {
             let phase = shown(&before.phase).0;
-            return Err(AdminError::conflict(format!("Job {} is over ({phase:?}).", id.0)));
+            return Err(AdminError::conflict(format!("Job {} has finished ({phase:?}).", id.0)));
         }
         let job = match step {
             JobStep::Advance => self.advance(id).await?,
@@ -91,7 +91,10 @@ pub(super) fn job_reply(job: &Job) -> Reply {
 }
 
 pub(super) fn no_job(id: JobId) -> AdminError {
-    AdminError::not_found(format!("There is no job {}; jobs that are over are forgotten.", id.0))
+    AdminError::not_found(format!(
+        "Job {} does not exist; finished jobs are eventually removed.",
+        id.0
+    ))
 }
 
 fn shown(phase: &JobPhase) -> (types::JobPhase, Option<String>) {

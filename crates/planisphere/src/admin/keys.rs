@@ -30,7 +30,7 @@ impl Admin {
         })?;
         let random = self.engine.components().random.as_ref();
         let (key, kept) = self.keys.regenerate(kind, random).map_err(|error| {
-            error!(error = format!("{error:#}"), "a new key could not be kept");
+            error!(error = format!("{error:#}"), "a new key could not be stored");
             AdminError::internal()
         })?;
         let key = key.expose().to_owned();

@@ -133,7 +133,7 @@ impl Admin {
         let before = self.engine.job(id).ok_or_else(|| no_job(id))?;
         let job = match step {
             _ if before.phase.is_over() => {
-                return Err(AdminError::conflict(format!("Operation {} is over.", id.0)));
+                return Err(AdminError::conflict(format!("Operation {} has finished.", id.0)));
             }
             OperationStep::Cancel => self.engine.cancel_job(id).await?,
             OperationStep::Advance if before.phase == JobPhase::Swapping => {

@@ -210,7 +210,7 @@ fn check_ids(container: &Container, ids: &[RangeId]) -> Result<(), AdminError> {
     let Some(unknown) = ids.iter().find(|id| routing.by_id(**id).is_none()) else { return Ok(()) };
     let (database, id) = (&container.database_id, &container.spec.id);
     let message = format!(
-        "There is no such partition, or not any more: {database}/{id} has no partition {unknown}."
+        "Partition {unknown} does not exist in {database}/{id}; it may have been split or merged."
     );
     let known = routing.ranges().iter().take(LISTED_MAX).map(|range| range.id.to_string());
     Err(AdminError::not_found(message).with_help(known))
@@ -228,7 +228,9 @@ fn split_point(at: Option<&str>) -> Result<SplitPoint, AdminError> {
         None | Some("median") => Ok(SplitPoint::ByteMedian),
         Some("midpoint") => Ok(SplitPoint::Midpoint),
         Some(hex) => Epk::from_hex(hex).map(SplitPoint::At).map_err(|error| {
-            AdminError::bad_request(format!("'at' is 'median', 'midpoint' or a place: {error}."))
+            AdminError::bad_request(format!(
+                "'at' must be 'median', 'midpoint' or an effective partition key: {error}."
+            ))
         }),
     }
 }

@@ -162,7 +162,7 @@ impl AdminError {
     }
 
     pub(super) fn timeout() -> Self {
-        let message = "The body did not come in time.".to_owned();
+        let message = "The body was not received in time.".to_owned();
         Self::new(StatusCode::REQUEST_TIMEOUT, "RequestTimeout", message)
     }
 
@@ -257,7 +257,7 @@ impl AdminError {
 impl From<engine::Error> for AdminError {
     fn from(error: engine::Error) -> Self {
         let message = if matches!(error, engine::Error::RangeGone) {
-            "There is no such partition, or not any more.".to_owned()
+            "The partition does not exist; it may have been split or merged.".to_owned()
         } else {
             error.to_string()
         };

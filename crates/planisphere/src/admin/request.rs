@@ -60,11 +60,10 @@ impl Request {
             b"" => b"{}",
             text if text.starts_with(b"{") => text,
             // An array of the fields without their names would be accepted too.
-            _ => return Err(AdminError::bad_request("The body is a JSON object.")),
+            _ => return Err(AdminError::bad_request("The body must be a JSON object.")),
         };
-        serde_json::from_slice(text).map_err(|error| {
-            AdminError::bad_request(format!("The body is not understood: {error}."))
-        })
+        serde_json::from_slice(text)
+            .map_err(|error| AdminError::bad_request(format!("The body is invalid: {error}.")))
     }
 
     /// The number of the query parameter `name`, if present.

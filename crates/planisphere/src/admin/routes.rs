@@ -86,7 +86,7 @@ pub(super) enum Route {
 
 /// Methods, path and description of every route.
 const LIST: &[(&str, &str, &str)] = &[
-    ("GET", "/metrics", "what Prometheus collects"),
+    ("GET", "/metrics", "metrics in OpenMetrics format"),
     (
         "GET",
         "/_admin/v1/databases",
@@ -98,9 +98,9 @@ const LIST: &[(&str, &str, &str)] = &[
         r#"{"id": "shop", "throughput": {"manual": 400}}: creates one"#,
     ),
     ("GET", "/_admin/v1/databases/{database}", "one of them"),
-    ("DELETE", "/_admin/v1/databases/{database}", "deletes it and all it holds"),
+    ("DELETE", "/_admin/v1/databases/{database}", "deletes it with its containers"),
     ("GET", "/_admin/v1/containers", "containers with their size, partitions and skew"),
-    ("GET", "/_admin/v1/containers/{database}", "those of a database"),
+    ("GET", "/_admin/v1/containers/{database}", "containers of a database"),
     (
         "POST",
         "/_admin/v1/containers/{database}",
@@ -135,7 +135,7 @@ const LIST: &[(&str, &str, &str)] = &[
     (
         "GET",
         "/_admin/v1/containers/{database}/{container}/throughput",
-        "what is provisioned, and what could be",
+        "provisioned throughput and its allowed range",
     ),
     (
         "PUT",
@@ -164,12 +164,12 @@ const LIST: &[(&str, &str, &str)] = &[
         "/_admin/v1/keys/regenerate",
         r#"{"keyKind": "primary" | "secondary" | "primaryReadonly" | "secondaryReadonly"}"#,
     ),
-    ("GET", "/_admin/v1/jobs", "splits and merges under way and the last ones that are over"),
+    ("GET", "/_admin/v1/jobs", "running splits and merges, and recently finished ones"),
     ("GET", "/_admin/v1/jobs/{id}", "one of them"),
-    ("POST", "/_admin/v1/jobs/{id}/advance", "lets a job that is driven by hand take its step"),
-    ("POST", "/_admin/v1/jobs/{id}/cancel", "calls a job off"),
-    ("POST", "/_admin/v1/jobs/{id}/pause", "stops a job's copying"),
-    ("POST", "/_admin/v1/jobs/{id}/resume", "lets it go on"),
+    ("POST", "/_admin/v1/jobs/{id}/advance", "runs the next step of a manual job"),
+    ("POST", "/_admin/v1/jobs/{id}/cancel", "cancels a job"),
+    ("POST", "/_admin/v1/jobs/{id}/pause", "pauses a job's copying"),
+    ("POST", "/_admin/v1/jobs/{id}/resume", "resumes it"),
     ("GET", "/_admin/capabilities", "management API: what it can do"),
     ("GET", "/_admin/health", "management API: what it has counted"),
     (
@@ -182,9 +182,9 @@ const LIST: &[(&str, &str, &str)] = &[
         "/_admin/databases/{database}/containers/{container}/partitions/merge",
         r#"management API: {"partitionIds": [0, 1], "progressionMode": "manual"}"#,
     ),
-    ("GET", "/_admin/operations/{id}", "management API: how far a split or merge is"),
-    ("POST", "/_admin/operations/{id}/advance", "management API: lets it take its step"),
-    ("POST", "/_admin/operations/{id}/cancel", "management API: calls it off"),
+    ("GET", "/_admin/operations/{id}", "management API: progress of a split or merge"),
+    ("POST", "/_admin/operations/{id}/advance", "management API: runs the next step"),
+    ("POST", "/_admin/operations/{id}/cancel", "management API: cancels it"),
 ];
 
 /// The additional routes of servers that were started with `--fault-injection on`.

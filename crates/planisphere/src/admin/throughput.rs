@@ -109,7 +109,7 @@ fn no_offer(catalog: &Catalog, target: OfferTarget) -> AdminError {
             "The container shares the throughput of its database; change that of the database."
         }
         ThroughputMode::None | ThroughputMode::Manual | ThroughputMode::Autoscale => {
-            "It was created without throughput, and can't be given any afterwards."
+            "It was created without throughput, and throughput can't be added later."
         }
     };
     AdminError::conflict(message.to_owned())

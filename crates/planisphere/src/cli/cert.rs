@@ -37,7 +37,7 @@ another one at each start. FILE stands for where you saved it:
   Windows  certutil -user -addstore Root FILE                  (also for .NET)
 
 Rust and Go programs use the trust store of the operating system. Or use the http address, which
-needs no certificate. A running server also hands it out at GET /_explorer/emulator.pem.";
+needs no certificate. A running server also serves it at GET /_explorer/emulator.pem.";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -125,7 +125,7 @@ fn of_server(matches: &ArgMatches, settings: &Settings) -> anyhow::Result<String
         return Ok(pem);
     }
     Err(error.context(
-        "there is no certificate to export: a server makes it, and hands it out at \
+        "there is no certificate to export: a server creates it and serves it at \
          GET /_explorer/emulator.pem",
     ))
 }

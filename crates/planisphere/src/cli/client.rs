@@ -164,7 +164,7 @@ impl Client {
             // The default server must not be taken for that of the given directory.
             None if matches.value_source("data") == Some(ValueSource::CommandLine) => bail!(
                 "no server with an admin port has {} open.\n\
-                 Start it with `planisphere serve --data DIR`, or say where it is with \
+                 Start it with `planisphere serve --data DIR`, or give its address with \
                  --endpoint URL.",
                 settings.storage.data.display()
             ),
@@ -250,7 +250,7 @@ impl Client {
             let wait =
                 answer.retry_after.unwrap_or(RETRY_WAIT).clamp(RETRY_WAIT_MIN, REPLY_TIMEOUT);
             if waited < THROTTLED_NOTICE_AFTER && waited + wait >= THROTTLED_NOTICE_AFTER {
-                eprintln!("planisphere: the server answers with 429; waiting for its turn");
+                eprintln!("planisphere: the server answers with 429 (throttled); retrying");
             }
             waited += wait;
             tokio::time::sleep(wait).await;
@@ -259,7 +259,7 @@ impl Client {
             return Err(self.explain(status, &body));
         }
         serde_json::from_slice(&body)
-            .with_context(|| format!("{} answers, but not as a Planisphere", self.endpoint))
+            .with_context(|| format!("{} answers, but not as a Planisphere server", self.endpoint))
     }
 
     fn timed_out(&self) -> anyhow::Error {
@@ -320,7 +320,10 @@ impl Client {
             let name = ServerName::try_from(host)?;
             let connector = TlsConnector::from(Arc::new(self.tls()?));
             let stream = connector.connect(name, stream).await.with_context(|| {
-                format!("no secure connection to {}; --ca names what to trust", self.endpoint)
+                format!(
+                    "no TLS connection to {}; give the certificate to trust with --ca",
+                    self.endpoint
+                )
             })?;
             return shake_hands(stream).await;
         }
@@ -346,7 +349,7 @@ impl Client {
     fn unreachable(&self, error: &std::io::Error) -> anyhow::Error {
         anyhow!(
             "no server answers at {} ({error}).\n\
-             Start one with `planisphere serve`, or say where it is with --endpoint URL.",
+             Start one with `planisphere serve`, or give its address with --endpoint URL.",
             self.endpoint
         )
     }
@@ -365,7 +368,7 @@ impl Client {
         } else if help.is_empty() || help.iter().any(|entry| entry.contains("/_admin/")) {
             message
         } else {
-            format!("{message}\nThere is: {}", help.join(", "))
+            format!("{message}\nAvailable: {}", help.join(", "))
         };
         if status.is_client_error() {
             RejectedRequest { status, text }.into()

@@ -13,11 +13,11 @@ const URL: &str = "/_admin/v1/databases";
 
 const EXAMPLES: &str = "\
 Examples:
-  planisphere db create shop                   its containers have throughput of their own
+  planisphere db create shop                   containers have their own throughput
   planisphere db create shop --throughput 800  its containers share 800 RU/s
   planisphere db create shop --if-not-exists   for scripts that run again
   planisphere db list --json
-  planisphere db delete shop                   with all its containers; there is no way back
+  planisphere db delete shop                   with all its containers; this cannot be undone
 
 Containers are made with `planisphere container create`.";
 
@@ -38,7 +38,7 @@ pub(super) fn command() -> Command {
     let list =
         Command::new("list").about("List databases").after_help("Example:\n  planisphere db list");
     let delete = Command::new("delete")
-        .about("Delete a database with all its containers and items, without asking again")
+        .about("Delete a database with all its containers and items, without confirmation")
         .after_help("Example:\n  planisphere db delete shop --if-exists")
         .args([name, if_exists_arg()]);
     let common = |command: Command| command.arg(json_arg()).args(client::args());
@@ -56,7 +56,7 @@ pub(super) fn if_not_exists_arg() -> Arg {
     Arg::new("if-not-exists")
         .long("if-not-exists")
         .action(clap::ArgAction::SetTrue)
-        .help("Be content with one that is there already")
+        .help("Succeed if the database or container already exists")
 }
 
 /// The flag that accepts a missing resource as deleted.
@@ -64,7 +64,7 @@ pub(super) fn if_exists_arg() -> Arg {
     Arg::new("if-exists")
         .long("if-exists")
         .action(clap::ArgAction::SetTrue)
-        .help("Be content if there is none")
+        .help("Succeed if the database or container does not exist")
 }
 
 pub(super) fn parse_name(text: &str) -> Result<String, String> {
@@ -128,7 +128,7 @@ async fn list(client: &Client, matches: &ArgMatches) -> anyhow::Result<()> {
     let Databases { databases } = serde_json::from_value(answer)?;
     if databases.is_empty() {
         return text::print(
-            "There are no databases yet. `planisphere db create NAME` makes one.\n",
+            "There are no databases yet. Create one with `planisphere db create NAME`.\n",
         );
     }
     text::print(&table(&databases, OutputStyle::of_stdout()))
@@ -161,7 +161,7 @@ mod tests {
         assert_eq!(
             table(&databases.databases, style),
             "  DATABASE  CONTAINERS  THROUGHPUT\n  \
-               shop              12  no throughput of its own\n  \
+               shop              12  no provisioned throughput\n  \
                a                  0  1,000 RU/s\n"
         );
     }

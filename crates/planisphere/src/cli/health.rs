@@ -17,7 +17,7 @@ Examples:
   planisphere health --wait 30    for scripts that have just started one
   planisphere health --json --endpoint http://127.0.0.1:8085
 
-No key is needed. Other programs ask GET /ready and GET /healthz, on any port of the server.";
+No key is needed. Other programs can use GET /ready and GET /healthz on any port of the server.";
 
 /// Time limit of a single probe.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(10);
@@ -31,7 +31,7 @@ pub(super) fn command() -> Command {
         .value_parser(value_parser!(u32).range(0..=86_400))
         .help("Wait so long for the server to be ready");
     Command::new("health")
-        .about("Tell whether a server is ready, by the exit code")
+        .about("Check whether a server is ready (exit code 0 or 1)")
         .after_help(EXAMPLES)
         .args([wait, json_arg()])
         .args(client::args())
@@ -93,7 +93,7 @@ async fn probe(matches: &ArgMatches, timeout: Duration) -> anyhow::Result<Health
 fn summary(endpoint: &str, is_ready: bool, is_well: bool, reason: Option<&str>) -> String {
     let state = match (is_well, is_ready) {
         (true, _) => return format!("{endpoint} is ready."),
-        (false, true) => "takes no writes",
+        (false, true) => "accepts no writes",
         (false, false) => "is not ready",
     };
     match reason {
@@ -110,7 +110,8 @@ async fn answer(
 ) -> anyhow::Result<(StatusCode, Value)> {
     let (status, body) = client.probe(path, timeout).await?;
     let body = serde_json::from_slice(&body).ok().filter(Value::is_object);
-    let body = body.with_context(|| format!("{} is no Planisphere", client.endpoint()))?;
+    let body =
+        body.with_context(|| format!("{} is not a Planisphere server", client.endpoint()))?;
     Ok((status, body))
 }
 
@@ -132,6 +133,6 @@ mod tests {
             summary(false, false, Some("disk\nfull")),
             "http://x/ is not ready: disk\\nfull"
         );
-        assert_eq!(summary(true, false, None), "http://x/ takes no writes");
+        assert_eq!(summary(true, false, None), "http://x/ accepts no writes");
     }
 }

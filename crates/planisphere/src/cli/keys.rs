@@ -12,7 +12,7 @@ use crate::admin::types::{KeyRequest, Keys, NewKey};
 const EXAMPLES: &str = "\
 Examples:
   planisphere keys show                    which keys the account has, by fingerprint
-  planisphere keys regenerate secondary    a new secondary key; the old one is refused at once
+  planisphere keys regenerate secondary    a new secondary key; the old one stops working at once
 
 To change the key that clients use without an outage: regenerate the secondary, give it to the
 clients, then regenerate the primary. See docs/operations.md.";
@@ -26,10 +26,10 @@ pub(super) fn command() -> Command {
         .help("Which key");
     let common = |command: Command| command.args(client::args()).arg(json_arg());
     let show = Command::new("show")
-        .about("Show which keys there are")
+        .about("List the account keys by fingerprint")
         .after_help("Example:\n  planisphere keys show");
     let regenerate = Command::new("regenerate")
-        .about("Make a new key and refuse the old one")
+        .about("Generate a new key and invalidate the old one")
         .after_help("Example:\n  planisphere keys regenerate secondary");
     Command::new("keys")
         .about("Show and regenerate the keys of the account")
@@ -77,9 +77,9 @@ fn listed(keys: &Keys) -> String {
 }
 
 fn new_key_text(new: &NewKey) -> String {
-    let life = if new.kept { "" } else { "It is gone when the server stops.\n" };
+    let life = if new.kept { "" } else { "It is lost when the server stops.\n" };
     format!(
-        "The {} key is now\n  {}\nIt is not shown again. The old one is refused from now on.\n{life}",
+        "The {} key is now\n  {}\nIt is not shown again. The old key no longer works.\n{life}",
         text::shown(&new.key_kind),
         text::shown(&new.key)
     )

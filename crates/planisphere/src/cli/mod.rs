@@ -109,8 +109,8 @@ fn command(shown: HelpLevel) -> Command {
         .about("A local server that speaks the Azure Cosmos DB APIs")
         .long_about(
             "A local server that speaks the Azure Cosmos DB APIs, so that unmodified Cosmos SDKs \
-             work against it.\n\nWithout a subcommand it serves; `planisphere --memory` is \
-             `planisphere serve --memory`.",
+             work against it.\n\nWithout a subcommand it runs `serve`: `planisphere --memory` \
+             is `planisphere serve --memory`.",
         )
         .after_help(serve::EXAMPLES)
         .args_conflicts_with_subcommands(true)

@@ -22,23 +22,23 @@ Examples:
   planisphere query shop/orders - < query.sql --max 0 > rows.jsonl
 
 Rows are JSON, one per line; how many there were and what they cost goes to standard error.
-The server asks every partition that can have rows and puts them together: unlike an SDK it also
-does GROUP BY, DISTINCT and aggregates over partitions in one request per page.
-`planisphere explain` says how a query is answered.";
+The server queries every partition that can have rows and merges the results; unlike an SDK it also
+evaluates GROUP BY, DISTINCT and aggregates across partitions, in one request per page.
+`planisphere explain` shows how a query is executed.";
 
 const EXPLAIN_EXAMPLES: &str = "\
 Examples:
   planisphere explain shop/orders 'SELECT * FROM c WHERE c.total > 100 AND c.city = \"Bern\"'
   planisphere explain shop/orders 'SELECT * FROM c ORDER BY c.total DESC' --analyze
 
-Each condition is shown with what indexes know of it: the path that is looked up, and how many
-ranges of its values. \"and others\" means that the index names items too which the condition is
-not true of; the condition is then tested on each of them. \"everything\" means that no index helps;
-a path that would help is named. A partition that looks at \"all items\" does not use an index,
-because there is none or because it would name too many items to be worth while. A query within
-one partition key asks one logical partition, which is named.
+Each condition is shown with how an index evaluates it: the path that is looked up, and the number
+of value ranges. \"and others\" means that the index also returns items that do not match; the
+condition is then tested on each of them. \"everything\" means that no index helps; a path that
+would help is named. A partition that reads \"all items\" does not use an index, because there is
+none or because it would return too many items to be worth while. A query within one partition key
+reads one logical partition, which is named.
 With --analyze the query is run to its end, at its usual cost, and every partition shows how many
-items and index entries it looked at, how many rows it handed in, and what it charged.";
+items and index entries it scanned, how many rows it returned, and what it charged.";
 
 pub(super) fn command() -> Command {
     let max = Arg::new("max")
@@ -46,18 +46,18 @@ pub(super) fn command() -> Command {
         .value_name("N")
         .value_parser(value_parser!(u64))
         .default_value("100")
-        .help("Stop after so many rows; 0 shows all");
+        .help("Maximum number of rows; 0 shows all");
     let page = Arg::new("page")
         .long("page")
         .value_name("N")
         .value_parser(value_parser!(u32).range(1..=1000))
         .default_value("1000")
-        .help("Rows to ask for at a time");
+        .help("Rows per page");
     let parallel = Arg::new("parallel")
         .long("parallel")
         .value_name("N")
         .value_parser(value_parser!(u32).range(1..=64))
-        .help("Partitions to ask at the same time; the order of rows is the same [default: 8]");
+        .help("Partitions queried in parallel; does not change the order of rows [default: 8]");
     common(Command::new("query"))
         .about("Query a container over all of its partitions")
         .after_help(EXAMPLES)
@@ -69,7 +69,7 @@ pub(super) fn explain_command() -> Command {
     let analyze = Arg::new("analyze")
         .long("analyze")
         .action(ArgAction::SetTrue)
-        .help("Run the query, and say what each partition did for it");
+        .help("Run the query and show what each partition did");
     common(Command::new("explain"))
         .about("Show how a query is answered: indexes, partitions, cost")
         .after_help(EXPLAIN_EXAMPLES)
@@ -195,7 +195,7 @@ async fn print_rows(
             more => break more.is_some(),
         }
     };
-    let more = if has_more { "; there are more, --max 0 shows all" } else { "" };
+    let more = if has_more { "; more rows exist, use --max 0 for all" } else { "" };
     let plural = if rows == 1 { "row" } else { "rows" };
     eprintln!("{} {plural}, {} RU{more}", text::number(rows), text::units(charge));
     Ok(())
@@ -212,7 +212,7 @@ fn explanation_text(explained: &ExplainedQuery, style: OutputStyle) -> String {
         None => line("Filter: none"),
     }
     for condition in &explained.conditions {
-        let mark = if condition.exact { "index answers" } else { "tested on items" };
+        let mark = if condition.exact { "answered by index" } else { "filtered after read" };
         let tone = if condition.exact { Tone::Good } else { Tone::Fair };
         let index = text::shown(&condition.index);
         let text = text::shown(&condition.text);
@@ -223,18 +223,18 @@ fn explanation_text(explained: &ExplainedQuery, style: OutputStyle) -> String {
         }
     }
     line(&format!("Index: {}", text::shown(&explained.index)));
-    line(&format!("Together: {}", explained.merging));
+    line(&format!("Rows: {}", explained.merging));
     match (&explained.rewritten, &explained.client_plan_error) {
         (Some(rewritten), _) => {
             line("SDKs send to each partition:");
             rewritten.lines().for_each(|part| line(&format!("  {}", text::shown(part))));
         }
-        (None, Some(error)) => line(&format!("SDKs are refused: {}", text::shown(error))),
+        (None, Some(error)) => line(&format!("SDKs get an error: {}", text::shown(error))),
         (None, None) => line("SDKs send to each partition: the query as it is"),
     }
     line(&partitions_text(&explained.partitions, style));
     if let Some(outcome) = &explained.outcome {
-        let rest = if outcome.complete { "" } else { ", and there are more" };
+        let rest = if outcome.complete { "" } else { ", more rows exist" };
         let (rows, charge) = (text::number(outcome.rows), text::units(outcome.request_charge));
         line(&format!("Returned {rows} rows for {charge} RU{rest}."));
     }
@@ -243,11 +243,11 @@ fn explanation_text(explained: &ExplainedQuery, style: OutputStyle) -> String {
 
 fn partitions_text(partitions: &[ExplainedPartition], style: OutputStyle) -> String {
     if partitions.is_empty() {
-        return "Partitions: none is asked".to_owned();
+        return "Partitions: none".to_owned();
     }
     let is_run = partitions.iter().any(|partition| partition.work.is_some());
-    let mut headings = vec!["PARTITION", "FINDS"];
-    let figures = [">LOOKED AT", ">READ", ">BYTES", ">ENTRIES", ">ROWS", ">RU"];
+    let mut headings = vec!["PARTITION", "ACCESS"];
+    let figures = [">SCANNED", ">READ", ">BYTES", ">ENTRIES", ">ROWS", ">RU"];
     match is_run {
         true => headings.extend(figures),
         false => headings.push(">ENTRIES"),
@@ -309,9 +309,9 @@ mod tests {
         let style = OutputStyle { has_colour: false, has_blocks: false, columns: 100 };
         let explanation_text = explanation_text(&serde_json::from_value(explained).unwrap(), style);
         for part in [
-            "Filter: (ROOT.a = 1)\n  (ROOT.a = 1)\n    index answers: /a/? 1 range\n",
-            "tested on items: everything\n    not indexed: /b/?\n",
-            "Together: partition after partition",
+            "Filter: (ROOT.a = 1)\n  (ROOT.a = 1)\n    answered by index: /a/? 1 range\n",
+            "filtered after read: everything\n    not indexed: /b/?\n",
+            "Rows: partition after partition",
             "the query as it is",
             "items that the index names",
             "1,200",

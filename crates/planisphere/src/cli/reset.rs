@@ -11,18 +11,18 @@ use crate::admin::types::{ResetRequest, ResetSummary};
 const EXAMPLES: &str = "\
 Examples:
   planisphere reset          empties a server that was started with --memory
-  planisphere reset --yes    empties any server; its data is gone from disk too
+  planisphere reset --yes    empties any server; its data is deleted from disk too
 
-Databases with all they hold, users, permissions, throughput and injected faults go; the account's
-keys stay, and so do connections. It can be done again if it was interrupted.";
+Deletes all databases with their containers, users, permissions and throughput, and all injected
+faults; the account's keys and open connections stay. If it is interrupted, run it again.";
 
 pub(super) fn command() -> Command {
     let yes = Arg::new("yes")
         .long("yes")
         .action(ArgAction::SetTrue)
-        .help("Also if the server keeps its data on disk");
+        .help("Also reset a server that stores data on disk");
     Command::new("reset")
-        .about("Delete everything that a server holds, for test rigs")
+        .about("Delete all data of a server, for tests")
         .after_help(EXAMPLES)
         .args([yes, json_arg()])
         .args(client::args())

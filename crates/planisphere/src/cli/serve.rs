@@ -11,17 +11,18 @@ use crate::{logging, serve};
 pub(super) const EXAMPLES: &str = "\
 Examples:
   planisphere                            serve on 8081, data in ./planisphere-data
-  planisphere serve --memory             nothing on disk, gone afterwards
+  planisphere serve --memory             in memory only; data is lost when the server stops
   planisphere serve --data /srv/cosmos --durability relaxed
-  planisphere serve --port-offset 100    beside another server: 8181 instead of 8081, and so on
+  planisphere serve --port-offset 100    run a second server: 8181 instead of 8081, and so on
   planisphere serve --bind 0.0.0.0 --key-file key.txt
                                          for other machines; the well-known key is refused there
   planisphere serve --memory --ports auto --ready-json
                                          for scripts: a free port, one JSON line when ready
 
 Probes without a key:  GET /ready   GET /healthz   GET /_explorer/emulator.pem
-`planisphere serve --help-all` shows the flags that are left out here, under a heading for each group.
-A flag beats the environment, which beats the settings file, which beats the defaults.";
+`planisphere serve --help-all` shows all flags, under a heading for each group.
+Flags override environment variables, which override the settings file, which overrides the
+defaults.";
 
 pub(super) fn command(shown: HelpLevel) -> Command {
     Command::new("serve").about("Serve until Ctrl-C").after_help(EXAMPLES).args(args(shown))

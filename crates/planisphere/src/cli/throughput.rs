@@ -10,7 +10,7 @@ use crate::admin::types::{ThroughputDetails, ThroughputRequest};
 
 const EXAMPLES: &str = "\
 Examples:
-  planisphere throughput show shop/orders              what is provisioned, and what could be
+  planisphere throughput show shop/orders              provisioned throughput and its allowed range
   planisphere throughput set shop/orders manual 1000   1,000 RU/s, whatever is used
   planisphere throughput set shop/orders autoscale 4000
                                                        400 to 4,000 RU/s, as it is used
@@ -36,16 +36,16 @@ pub(super) fn command() -> Command {
         .value_name("KIND")
         .required(true)
         .value_parser(["manual", "autoscale"])
-        .help("A fixed amount, or between a tenth of a maximum and the maximum");
+        .help("manual: a fixed amount; autoscale: 10% to 100% of a maximum");
     let amount = Arg::new("ru")
         .value_name("RU")
         .required(true)
         .value_parser(value_parser!(u32))
         .help("Request units per second");
     let show = Command::new("show")
-        .about("Show what is provisioned, and what could be")
+        .about("Show provisioned throughput and its allowed range")
         .after_help("Example:\n  planisphere throughput show shop/orders");
-    let set = Command::new("set").about("Provision another amount").after_help(
+    let set = Command::new("set").about("Change the provisioned throughput").after_help(
         "Examples:\n  planisphere throughput set shop/orders manual 1000\n  planisphere throughput \
          set shop/orders autoscale 4000",
     );
@@ -71,7 +71,7 @@ pub(super) fn new_args(manual: &'static str) -> [Arg; 2] {
         .value_name("RU")
         .value_parser(value_parser!(u32))
         .conflicts_with("throughput")
-        .help("The most it scales to, from a tenth of that");
+        .help("Autoscale maximum; it scales from a tenth of it");
     [manual, autoscale]
 }
 
@@ -118,7 +118,10 @@ fn details_text(shown: &ThroughputDetails) -> String {
     {
         let number = |number: u32| text::number(u64::from(number));
         let bounds = (number(least), number(most), number(step));
-        out.push_str(&format!("  can be {} to {} in steps of {}\n", bounds.0, bounds.1, bounds.2));
+        out.push_str(&format!(
+            "  allowed: {} to {} in steps of {}\n",
+            bounds.0, bounds.1, bounds.2
+        ));
     }
     out
 }
@@ -163,8 +166,8 @@ mod tests {
         });
         assert_eq!(
             details_text(&serde_json::from_value(shown).unwrap()),
-            "shop/orders: autoscale to 4,000 RU/s, now 400, partitions are being split for it\n  \
-             can be 1,000 to 1,000,000 in steps of 1,000\n"
+            "shop/orders: autoscale to 4,000 RU/s, now 400; partitions are being split for it\n  \
+             allowed: 1,000 to 1,000,000 in steps of 1,000\n"
         );
         let shared = json!({"database": "shop", "container": "orders", "mode": "shared"});
         assert_eq!(

@@ -484,11 +484,11 @@ impl Settings {
         match directory.mode {
             DirectoryMode::StandIn => Ok(()),
             DirectoryMode::TrustAny if self.listen.is_loopback() => Ok(()),
-            DirectoryMode::TrustAny => Err(
-                "directory.mode = `trust-any` is for loopback only: a client that reaches another \
-                 address could read and change all data"
-                    .to_owned(),
-            ),
+            DirectoryMode::TrustAny => {
+                Err("directory.mode = `trust-any` is allowed on loopback only: on another \
+                 address any client could read and change all data"
+                    .to_owned())
+            }
             DirectoryMode::Verify => {
                 let who = format!("{}{}", directory.contributors, directory.readers);
                 let needed = [

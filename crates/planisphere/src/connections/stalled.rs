@@ -85,7 +85,7 @@ impl OpenConnections {
                 slow,
                 held_bytes = total,
                 left_bytes = left,
-                "connections ended, their clients stalled and together held too much memory"
+                "closed connections: their clients stalled and together used too much memory"
             );
         }
     }

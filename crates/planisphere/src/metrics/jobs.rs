@@ -32,7 +32,7 @@ impl Collector for Jobs {
             &kinds,
             |t| t.took,
         )?;
-        let help = "How long writers waited for a change-over";
+        let help = "Time that writers were blocked by a change-over";
         encode_durations(
             &mut encoder,
             "planisphere_repartition_hold_seconds",
@@ -62,7 +62,7 @@ fn encode_counts(
     encoder: &mut DescriptorEncoder<'_>,
     kinds: &[(&'static str, &JobTally)],
 ) -> fmt::Result {
-    let (name, help) = ("planisphere_repartitions", "Splits and merges that are over");
+    let (name, help) = ("planisphere_repartitions", "Finished splits and merges");
     let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
     for (kind, tally) in kinds {
         let outcomes = [

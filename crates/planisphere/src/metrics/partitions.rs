@@ -198,7 +198,7 @@ impl Collector for Partitions {
             }),
             (
                 "planisphere_partition_request_units_limit",
-                "Request units per second that a partition may use, where something limits it",
+                "Request units per second that a partition may use, if it is limited",
                 |line| line.limit_milli_ru.map(|limit| limit as f64 / 1000.0),
             ),
         ];
@@ -281,7 +281,7 @@ fn encode_containers(
         let labels = [("database", line.database.as_str()), ("container", &line.container)];
         family.encode_family(&labels)?.encode_gauge(&line.partitions)?;
     }
-    let help = "How many times its fair share of bytes a container's largest partition holds";
+    let help = "Bytes of a container's largest partition divided by the average of its partitions";
     let mut family =
         encoder.encode_descriptor("planisphere_container_skew", help, None, MetricType::Gauge)?;
     for line in &lines {

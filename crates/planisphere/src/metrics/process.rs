@@ -59,7 +59,7 @@ impl Process {
         gauge(
             encoder,
             "planisphere_store_writable",
-            "1 while the store takes writes",
+            "1 while the store accepts writes",
             flag(store.writable),
         )?;
         gauge(
@@ -83,7 +83,7 @@ impl Process {
             let (free, floor) = (room.free_bytes as f64, room.floor_bytes as f64);
             let help = "Bytes that are free on the disk of the store";
             gauge(encoder, "planisphere_store_disk_free_bytes", help, free)?;
-            let help = "Bytes that must be free for writes to be taken";
+            let help = "Free bytes required to accept writes";
             gauge(encoder, "planisphere_store_disk_floor_bytes", help, floor)?;
         }
         let (name, help) = ("planisphere_store_batches", "Batches that the store has written");

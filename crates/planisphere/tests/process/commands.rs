@@ -46,7 +46,7 @@ fn partitions_are_shown_split_and_merged() {
 
     let split = said(&on(&server, &["partitions", "split", "shop/orders", "0"]));
     assert!(split.starts_with("Split partition 0 into 1 and 2 in "), "{split}");
-    assert!(split.contains("writers waited"), "{split}");
+    assert!(split.contains("writers were blocked"), "{split}");
     let shown = json_of(&on(&server, &["partitions", "show", "shop/orders", "--json"]));
     assert_eq!(shown["container"]["partitions"], 2);
     let merge = on(&server, &["partitions", "merge", "shop/orders", "1", "2", "--json"]);
@@ -67,11 +67,11 @@ fn a_job_is_driven_by_hand() {
     let begun = said(&on(&server, &["partitions", "split", "shop/orders", "0", "--manual"]));
     assert!(begun.contains("jobs 1 advance"), "{begun}");
     let step = |step: &str| said(&on(&server, &["partitions", "jobs", "1", step]));
-    assert!(step("advance").contains("swapping, by hand"));
+    assert!(step("advance").contains("swapping (manual)"));
     assert!(step("advance").contains("done"));
     let over = on(&server, &["partitions", "jobs", "1", "cancel"]);
     assert_eq!(over.status.code(), Some(1));
-    assert!(stderr_of(&over).contains("is over"), "{}", stderr_of(&over));
+    assert!(stderr_of(&over).contains("has finished"), "{}", stderr_of(&over));
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn partitions_are_watched_while_they_change() {
     assert!(once.contains("shop/orders") && once.contains("online"), "{once}");
     on(&server, &["partitions", "split", "shop/orders", "0", "--manual"]);
     let once = said(&on(&server, &["partitions", "watch", "shop/orders", "--count", "1"]));
-    assert!(once.contains("splitting") && once.contains("copying, by hand"), "{once}");
+    assert!(once.contains("splitting") && once.contains("copying (manual)"), "{once}");
     let frames =
         said(&on(&server, &["partitions", "watch", "shop/orders", "--count", "2", "--json"]));
     let frames: Vec<Value> =
@@ -143,12 +143,12 @@ fn throughput_is_shown_and_set() {
     let set = on(&server, &["throughput", "set", "shop/orders", "autoscale", "4000"]);
     let told = said(&set);
     assert!(told.contains("autoscale to 4,000 RU/s, now 400"), "{told}");
-    assert!(told.contains("can be 1,000 to"), "{told}");
+    assert!(told.contains("allowed: 1,000 to"), "{told}");
     let set =
         json_of(&on(&server, &["throughput", "set", "shop/orders", "manual", "700", "--json"]));
     assert_eq!((&set["mode"], &set["ru"]), (&json!("manual"), &json!(700)));
     assert!(said(&on(&server, &["throughput", "show", "shop/orders"])).contains("700 RU/s"));
-    assert!(said(&on(&server, &["throughput", "show", "shop"])).contains("no throughput"));
+    assert!(said(&on(&server, &["throughput", "show", "shop"])).contains("no provisioned"));
     let refused = on(&server, &["throughput", "set", "shop/orders", "manual", "150"]);
     assert_eq!(refused.status.code(), Some(1));
     assert!(stderr_of(&refused).contains("minimum 400"), "{}", stderr_of(&refused));
@@ -212,15 +212,18 @@ fn mistakes_are_explained() {
     let server = in_memory(&[]);
     fill(&server);
     for (arguments, part) in [
-        (vec!["partitions", "show", "shop/nothing"], "There is: orders"),
+        (vec!["partitions", "show", "shop/nothing"], "Available: orders"),
         (vec!["partitions", "show", "shop/odrers"], "Did you mean 'orders'?"),
         (vec!["partitions", "show", "shpo/orders"], "Did you mean 'shop'?"),
-        (vec!["partitions", "show", "nothing/orders"], "There is: shop"),
-        (vec!["partitions", "split", "shop/orders", "7"], "There is: 0"),
-        (vec!["partitions", "split", "shop/orders", "0", "--at", "here"], "'at' is"),
-        (vec!["partitions", "merge", "shop/orders", "0", "1"], "orders has no partition 1"),
-        (vec!["partitions", "merge", "shop/orders", "0", "1"], "There is: 0"),
-        (vec!["partitions", "jobs", "9"], "no job 9"),
+        (vec!["partitions", "show", "nothing/orders"], "Available: shop"),
+        (vec!["partitions", "split", "shop/orders", "7"], "Available: 0"),
+        (vec!["partitions", "split", "shop/orders", "0", "--at", "here"], "'at' must be"),
+        (
+            vec!["partitions", "merge", "shop/orders", "0", "1"],
+            "Partition 1 does not exist in shop/orders",
+        ),
+        (vec!["partitions", "merge", "shop/orders", "0", "1"], "Available: 0"),
+        (vec!["partitions", "jobs", "9"], "Job 9 does not exist"),
         (vec!["throughput", "show", "nothing"], "no database"),
         (vec!["throughput", "set", "shop", "manual", "400"], "without throughput"),
     ] {
@@ -360,12 +363,12 @@ fn a_query_is_explained() {
     let text = "SELECT c.pk, COUNT(1) AS n FROM c WHERE c.pk >= 'k2' GROUP BY c.pk";
     let explained = said(&on(&server, &["explain", "shop/orders", text]));
     for part in
-        ["(ROOT.pk >= \"k2\")", "index answers: /pk/? 1 range", "merged by key", "groupByItems"]
+        ["(ROOT.pk >= \"k2\")", "answered by index: /pk/? 1 range", "merged by key", "groupByItems"]
     {
         assert!(explained.contains(part), "{part} is not in {explained}");
     }
     let analyzed = said(&on(&server, &["explain", "shop/orders", text, "--analyze"]));
-    assert!(analyzed.contains("LOOKED AT") && analyzed.contains("Returned "), "{analyzed}");
+    assert!(analyzed.contains("SCANNED") && analyzed.contains("Returned "), "{analyzed}");
     let json = json_of(&on(&server, &["explain", "shop/orders", text, "--json"]));
     assert_eq!(json["partitions"].as_array().unwrap().len(), 2);
     assert_eq!(json["partitions"][0].get("partitionKey"), None);

@@ -44,7 +44,7 @@ fn another_program_is_not_taken_for_a_server() {
     });
     let health = run(&["health", "--endpoint", &format!("127.0.0.1:{port}")]);
     assert_eq!(health.status.code(), Some(1));
-    assert!(stderr_of(&health).contains("no Planisphere"), "{}", stderr_of(&health));
+    assert!(stderr_of(&health).contains("not a Planisphere server"), "{}", stderr_of(&health));
     other.join().unwrap();
 }
 

@@ -45,7 +45,7 @@ fn databases_and_containers_are_made_listed_shown_and_deleted() {
     let on = |arguments: &[&str]| said(&on(&server, arguments));
     assert!(on(&["db", "list"]).contains("There are no databases yet"));
     assert!(on(&["container", "list"]).contains("There are no containers yet"));
-    assert_eq!(on(&["db", "create", "shop"]), "shop: no throughput of its own\n");
+    assert_eq!(on(&["db", "create", "shop"]), "shop: no provisioned throughput\n");
     assert_eq!(on(&["db", "create", "shared", "--throughput", "800"]), "shared: 800 RU/s\n");
     let made = on(&["container", "create", "shop/orders", "--partition-key", "/customer"]);
     assert!(made.starts_with("shop/orders\n  partition key  /customer\n"), "{made}");
@@ -254,7 +254,7 @@ fn scripts_can_run_again() {
     let first = json_of(&on(&[&create[..], &["/pk"]].concat()));
     assert_eq!(json_of(&on(&[&create[..], &["/pk"]].concat())), first);
     let other = on(&[&create[..], &["/other"]].concat());
-    failed(&other, 1, r#"with the partition key ["/pk"] instead of ["/other"]"#);
+    failed(&other, 1, r#"with the partition key ["/pk"], not ["/other"]"#);
     let delete =
         |arguments: &[&str]| json_of(&on(&[arguments, &["--if-exists", "--json"]].concat()));
     for expected in [true, false] {

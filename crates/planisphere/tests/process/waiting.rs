@@ -87,11 +87,11 @@ fn a_split_is_waited_for_on_one_connection() {
     let output = ask(&endpoint, &["partitions", "split", "shop/orders", "0"]);
     assert_eq!(server.join().unwrap(), 1);
     let said = String::from_utf8(output.stdout.clone()).unwrap();
-    assert_eq!(said, "Split partition 0 into 1 and 2 in 1.2 s; writers waited 1.0 ms.\n");
+    assert_eq!(said, "Split partition 0 into 1 and 2 in 1.2 s; writers were blocked for 1.0 ms.\n");
     assert_eq!(
         stderr_of(&output),
-        "Splitting partition 0 into 1 and 2: job 7 goes on without this command; Ctrl-C stops \
-         waiting.\n  copying, 20%\n  copying, 60%\n"
+        "Splitting partition 0 into 1 and 2: job 7 is running; Ctrl-C stops waiting, the job \
+         continues.\n  copying, 20%\n  copying, 60%\n"
     );
 }
 
@@ -125,7 +125,7 @@ fn an_interrupt_ends_the_waiting_but_not_the_job() {
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
     assert_eq!(waiting.wait().unwrap().code(), Some(1));
     let rest: Vec<_> = lines.map(Result::unwrap).collect();
-    assert!(rest.iter().any(|line| line.contains("job 7 goes on")), "{rest:?}");
+    assert!(rest.iter().any(|line| line.contains("job 7 continues")), "{rest:?}");
 }
 
 #[test]

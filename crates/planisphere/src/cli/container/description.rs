@@ -19,14 +19,18 @@ pub(super) fn args() -> Vec<Arg> {
         .value_name("PATH")
         .required(true)
         .action(ArgAction::Append)
-        .help("Path of the partition key, such as /customer; given two or three times it makes a hierarchical key");
+        .help(
+            "Path of the partition key, such as /customer; give it two or three \
+             times for a hierarchical key",
+        );
     let ttl = Arg::new("ttl")
         .long("ttl")
         .value_name("SECONDS")
         .allow_negative_numbers(true)
         .value_parser(value_parser!(i32))
         .help(
-            "Delete items so long after their last change; -1 only those with a ttl of their own",
+            "Delete items this long after their last change; -1: only those with a ttl of \
+             their own",
         );
     let unique = Arg::new("unique")
         .long("unique")
@@ -35,7 +39,7 @@ pub(super) fn args() -> Vec<Arg> {
         .help("Refuse a second item of a partition key with the same value here; several paths are unique together");
     let indexing = file_arg("indexing", "Indexing policy: a file with its JSON, or -");
     let vectors = file_arg("vectors", "Vector embedding policy: a file with its JSON, or -");
-    let throughput = throughput::new_args("Request units per second of its own");
+    let throughput = throughput::new_args("Dedicated request units per second");
     std::iter::once(partition_key)
         .chain(throughput)
         .chain([ttl, unique, indexing, vectors])

@@ -21,9 +21,9 @@ Examples:
   planisphere container create shop/orders --partition-key /customer --throughput 1000 --ttl 3600
   planisphere container list shop
   planisphere container show shop/orders       its policies and size
-  planisphere container delete shop/orders     with all its items; there is no way back
+  planisphere container delete shop/orders     with all its items; this cannot be undone
 
-The database has to be there: `planisphere db create shop`.";
+The database must exist: `planisphere db create shop`.";
 
 const CREATE_EXAMPLES: &str = r#"Examples:
   planisphere container create shop/orders --partition-key /customer
@@ -58,7 +58,7 @@ pub(super) fn command() -> Command {
         .after_help("Example:\n  planisphere container show shop/orders --json")
         .arg(path_arg());
     let delete = Command::new("delete")
-        .about("Delete a container with all its items, without asking again")
+        .about("Delete a container with all its items, without confirmation")
         .after_help("Example:\n  planisphere container delete shop/orders --if-exists")
         .args([path_arg(), if_exists_arg()]);
     let common = |command: Command| command.arg(json_arg()).args(client::args());
@@ -109,7 +109,7 @@ fn check_same_key(path: &ContainerPath, there: &Value, wanted: &Value) -> anyhow
     let paths = |description: &Value| description["partitionKey"]["paths"].clone();
     let (there, wanted) = (paths(&there["definition"]), paths(wanted));
     if there != wanted {
-        bail!("{path} is there already, with the partition key {there} instead of {wanted}");
+        bail!("{path} already exists with the partition key {there}, not {wanted}");
     }
     Ok(())
 }

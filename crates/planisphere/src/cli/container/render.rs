@@ -9,7 +9,7 @@ use crate::cli::text::{self, Cell, OutputStyle, Table};
 /// All containers, one line each.
 pub(super) fn table(containers: &[ContainerSummary], style: OutputStyle) -> String {
     if containers.is_empty() {
-        return "There are no containers yet. `planisphere container create` makes one.\n"
+        return "There are no containers yet. Create one with `planisphere container create`.\n"
             .to_owned();
     }
     let mut table =

@@ -16,13 +16,14 @@ pub(super) fn split_command() -> Command {
         .value_name("PARTITION")
         .required(true)
         .value_parser(value_parser!(u32))
-        .help("Number of the partition, as `show` has it");
+        .help("Id of the partition, as `partitions show` prints it");
     let at =
         Arg::new("at").long("at").value_name("median|midpoint|EPK").default_value("median").help(
-            "Where: so that both sides hold as many bytes, half-way of the range, or at a place",
+            "Split point: `median` halves the bytes, `midpoint` halves the range, EPK is an \
+             effective partition key",
         );
     Command::new("split")
-        .about("Split a partition in two, while it serves")
+        .about("Split a partition in two, online")
         .after_help("Example:\n  planisphere partitions split shop/orders 0")
         .args([container_arg(), id, at, manual_arg(), no_wait_arg()])
 }
@@ -33,9 +34,9 @@ pub(super) fn merge_command() -> Command {
         .required(true)
         .num_args(2..)
         .value_parser(value_parser!(u32))
-        .help("Numbers of neighbouring partitions");
+        .help("Ids of neighbouring partitions");
     Command::new("merge")
-        .about("Put neighbouring partitions together, while they serve")
+        .about("Merge neighbouring partitions, online")
         .after_help("Example:\n  planisphere partitions merge shop/orders 1 2")
         .args([container_arg(), ids, manual_arg(), no_wait_arg()])
 }
@@ -46,7 +47,7 @@ pub(super) fn command() -> Command {
         .value_name("STEP")
         .requires("id")
         .value_parser(["advance", "cancel", "pause", "resume"])
-        .help("What to do to it");
+        .help("Action on the job");
     Command::new("jobs")
         .about("List splits and merges, and advance, cancel, pause or resume one")
         .after_help(
@@ -57,8 +58,8 @@ pub(super) fn command() -> Command {
 
 fn manual_arg() -> Arg {
     Arg::new("manual").long("manual").action(ArgAction::SetTrue).help(
-        "Stop before the change-over, and take its steps with `jobs ID advance`: first the \
-         partition answers 410/1007, then the new ones serve",
+        "Stop before the change-over, and run its steps with `jobs ID advance`: the first makes \
+         the partition answer 410/1007, the second activates the new partitions",
     )
 }
 
@@ -66,7 +67,7 @@ fn no_wait_arg() -> Arg {
     Arg::new("no-wait")
         .long("no-wait")
         .action(ArgAction::SetTrue)
-        .help("Return as soon as the job is begun")
+        .help("Return as soon as the job has started")
 }
 
 pub(super) async fn split(
@@ -114,7 +115,7 @@ async fn follow(
     }
     match job.phase {
         JobPhase::Failed => {
-            bail!("job {} failed: {}", job.id, job.error.as_deref().unwrap_or("no reason is known"))
+            bail!("job {} failed: {}", job.id, job.error.as_deref().unwrap_or("unknown reason"))
         }
         JobPhase::Cancelled => bail!("job {} was cancelled", job.id),
         JobPhase::Preparing | JobPhase::Swapping | JobPhase::Succeeded if output.is_json => Ok(()),
@@ -122,9 +123,15 @@ async fn follow(
             let id = job.id;
             let then = match job.manual {
                 true => {
-                    format!("waits. `planisphere partitions jobs {id} advance` takes its steps.")
+                    format!(
+                        "is waiting. `planisphere partitions jobs {id} advance` runs its \
+                         next step."
+                    )
                 }
-                false => format!("goes on. `planisphere partitions jobs {id}` shows how far."),
+                false => format!(
+                    "is running. `planisphere partitions jobs {id}` shows its \
+                         progress."
+                ),
             };
             text::print(&format!("{}\n", job_text(&job, &then)))
         }
@@ -151,7 +158,7 @@ pub(super) fn job_text(job: &Job, then: &str) -> String {
     let id = job.id;
     match (job.took_ms, job.held_ms) {
         (Some(took), Some(held)) => format!(
-            "{verb} {what} in {}; writers waited {}.",
+            "{verb} {what} in {}; writers were blocked for {}.",
             text::duration(took),
             text::duration(held)
         ),
@@ -205,12 +212,12 @@ mod tests {
     #[test]
     fn a_job_is_told_in_a_sentence() {
         assert_eq!(
-            job_text(&job("succeeded"), "goes on."),
-            "Merged partitions 1 and 2 into 3 in 35 ms; writers waited 0.4 ms."
+            job_text(&job("succeeded"), "is running."),
+            "Merged partitions 1 and 2 into 3 in 35 ms; writers were blocked for 0.4 ms."
         );
         assert_eq!(
-            job_text(&job("preparing"), "goes on."),
-            "Merging partitions 1 and 2 into 3: job 3 goes on."
+            job_text(&job("preparing"), "is running."),
+            "Merging partitions 1 and 2 into 3: job 3 is running."
         );
     }
 }

@@ -20,15 +20,15 @@ Examples:
   planisphere partitions show                       all containers, most uneven first
   planisphere partitions split shop/orders 0        split partition 0 where half of its bytes lie
   planisphere partitions split shop/orders 0 --at midpoint
-  planisphere partitions merge shop/orders 1 2      put neighbours together again
+  planisphere partitions merge shop/orders 1 2      merge neighbouring partitions
   planisphere partitions watch shop/orders          refreshed every second, with jobs under way
   planisphere partitions jobs                       splits and merges, running and done
   planisphere partitions jobs 3 cancel              advance, cancel, pause or resume one
 
 The skew of a partition is how many times its fair share of bytes it holds: 1.0 is even, 4.0 is all
-of a container with four partitions. The line in each bar is where an even share would end.
-A container that is skewed because of one large key can't be mended by splitting: a key's items stay
-together. See docs/operations.md.";
+of a container with four partitions. The mark in each bar shows an even share.
+A container that is skewed because of one large key can't be fixed by splitting: all items
+of a key stay in one partition. See docs/operations.md.";
 
 /// A container and its database, as the command line names them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,7 +46,7 @@ pub(super) fn command() -> Command {
         jobs::command(),
     ];
     Command::new("partitions")
-        .about("Look at the partitions of a container, split and merge them")
+        .about("Show, split and merge the partitions of a container")
         .after_help(EXAMPLES)
         .subcommand_required(true)
         .arg_required_else_help(true)
@@ -86,7 +86,7 @@ pub(super) fn json_arg() -> Arg {
     Arg::new("json")
         .long("json")
         .action(ArgAction::SetTrue)
-        .help("Print what the server says, as JSON")
+        .help("Print the server's answer as JSON")
 }
 
 fn container_arg() -> Arg {

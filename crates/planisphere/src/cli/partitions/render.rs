@@ -177,9 +177,9 @@ fn largest_keys(partitions: &[Partition], style: OutputStyle) -> Vec<String> {
         let id = &partition.id;
         match (largest.complete, largest.counted) {
             (true, _) => {}
-            (false, 0) => notes.push(format!("  The keys of partition {id} were not looked at.")),
+            (false, 0) => notes.push(format!("  The keys of partition {id} were not counted.")),
             (false, counted) => notes.push(format!(
-                "  Of partition {id} only the first {} keys were looked at.",
+                "  Only the first {} keys of partition {id} were counted.",
                 text::number(counted)
             )),
         }
@@ -189,7 +189,7 @@ fn largest_keys(partitions: &[Partition], style: OutputStyle) -> Vec<String> {
 }
 
 fn busiest_keys(partitions: &[Partition], style: OutputStyle) -> Vec<String> {
-    let mut table = Table::new(style, &[">ID", "KEY", ">ABOUT"]);
+    let mut table = Table::new(style, &[">ID", "KEY", ">RU (EST.)"]);
     let mut rows = 0;
     for partition in partitions {
         for key in &partition.busiest_keys {
@@ -197,7 +197,7 @@ fn busiest_keys(partitions: &[Partition], style: OutputStyle) -> Vec<String> {
             table.row(vec![
                 Cell::plain(partition.id.as_str()),
                 Cell::plain(shown_key(&key.key)),
-                Cell::plain(format!("{} RU", text::units(key.ru))),
+                Cell::plain(text::units(key.ru)),
             ]);
         }
     }
@@ -206,27 +206,43 @@ fn busiest_keys(partitions: &[Partition], style: OutputStyle) -> Vec<String> {
 
 /// Splits and merges of one container, without a column for it.
 fn jobs_of_one_container(all: &[Job], style: OutputStyle) -> Table {
-    let mut table = jobs(all, style);
+    let mut table = all_columns_of_jobs(all, style);
     table.remove(JOB_CONTAINER_COLUMN);
+    narrowed(table, JOB_REASON_COLUMN - 1, style)
+}
+
+const JOB_TYPE_COLUMN: usize = 1;
+const JOB_CONTAINER_COLUMN: usize = 2;
+const JOB_REASON_COLUMN: usize = 4;
+
+/// Splits and merges of any container.
+pub(super) fn jobs(jobs: &[Job], style: OutputStyle) -> Table {
+    narrowed(all_columns_of_jobs(jobs, style), JOB_REASON_COLUMN, style)
+}
+
+/// The table without reasons on a narrow terminal, and without types, which the partitions show as
+/// well, on a very narrow one.
+fn narrowed(mut table: Table, reason_column: usize, style: OutputStyle) -> Table {
+    for column in [reason_column, JOB_TYPE_COLUMN] {
+        if table.width() > style.columns {
+            table.remove(column);
+        }
+    }
     table
 }
 
-const JOB_CONTAINER_COLUMN: usize = 2;
-const JOB_WHY_COLUMN: usize = 4;
-
-/// Splits and merges; without their reasons on a narrow terminal.
-pub(super) fn jobs(jobs: &[Job], style: OutputStyle) -> Table {
+fn all_columns_of_jobs(jobs: &[Job], style: OutputStyle) -> Table {
     let headings = [
         ">JOB",
-        "WHAT",
+        "TYPE",
         "CONTAINER",
         "PARTITIONS",
-        "WHY",
+        "REASON",
         "PHASE",
         "COPIED",
         ">",
         ">TOOK",
-        ">HELD",
+        ">BLOCKED",
     ];
     let mut table = Table::new(style, &headings);
     for job in jobs {
@@ -249,7 +265,7 @@ pub(super) fn jobs(jobs: &[Job], style: OutputStyle) -> Table {
             }),
             Cell::plain(container),
             Cell::plain(format!("{} -> {}", job.sources.join("+"), job.children.join("+"))),
-            Cell::plain(job.reason.as_str()),
+            Cell::plain(reason(job)),
             Cell::painted(style, tone, &phase(job)),
             Cell::painted(style, tone, &style.bar(job.progress, None, RU_BAR)),
             Cell::plain(text::bytes(job.bytes_copied)),
@@ -257,10 +273,12 @@ pub(super) fn jobs(jobs: &[Job], style: OutputStyle) -> Table {
             Cell::plain(or_dash(job.held_ms)),
         ]);
     }
-    if table.width() > style.columns {
-        table.remove(JOB_WHY_COLUMN);
-    }
     table
+}
+
+/// The reason of a job as text; in JSON a job on request has the reason `asked`.
+fn reason(job: &Job) -> &str {
+    if job.reason == "asked" { "requested" } else { &job.reason }
 }
 
 /// The phase of a job as text.
@@ -275,7 +293,7 @@ pub(super) fn phase(job: &Job) -> String {
     };
     match (&job.error, job.manual && job.took_ms.is_none()) {
         (Some(error), _) => format!("{name}: {}", text::cut(error, KEY_CHARS_MAX)),
-        (None, true) => format!("{name}, by hand"),
+        (None, true) => format!("{name} (manual)"),
         (None, false) => name.to_owned(),
     }
 }
@@ -283,7 +301,7 @@ pub(super) fn phase(job: &Job) -> String {
 /// Throughput as text.
 pub(in crate::cli) fn throughput(throughput: &Throughput) -> String {
     let ru = text::number(u64::from(throughput.ru.unwrap_or(0)));
-    let pending = if throughput.pending { ", partitions are being split for it" } else { "" };
+    let pending = if throughput.pending { "; partitions are being split for it" } else { "" };
     match throughput.mode {
         ThroughputMode::Manual => format!("{ru} RU/s{pending}"),
         ThroughputMode::Autoscale => {
@@ -291,7 +309,7 @@ pub(in crate::cli) fn throughput(throughput: &Throughput) -> String {
             format!("autoscale to {ru} RU/s, now {current}{pending}")
         }
         ThroughputMode::Shared => "shares its database's throughput".to_owned(),
-        ThroughputMode::None => "no throughput of its own".to_owned(),
+        ThroughputMode::None => "no provisioned throughput".to_owned(),
     }
 }
 
@@ -407,15 +425,15 @@ Largest keys
   ID  KEY    SHARE OF ITS PARTITION           BYTES  ITEMS
    1  \"ann\"  ########################  100%  3.0 KB     10
    2  \"ann\"  ########################  100%  1.0 KB     10
-  Of partition 2 only the first 1 keys were looked at.
+  Only the first 1 keys of partition 2 were counted.
 
 Busiest keys of the last minutes
-  ID  KEY         ABOUT
-   1  [\"ann\",{}]  56 RU
-   2  [\"ann\",{}]  56 RU
+  ID  KEY         RU (EST.)
+   1  [\"ann\",{}]         56
+   2  [\"ann\",{}]         56
 
-  JOB  WHAT   PARTITIONS  WHY    PHASE             COPIED              TOOK  HELD
-    3  split  2 -> 3+4    asked  copying, by hand  #####       2.0 KB     -     -
+  JOB  TYPE   PARTITIONS  REASON     PHASE             COPIED              TOOK  BLOCKED
+    3  split  2 -> 3+4    requested  copying (manual)  #####       2.0 KB     -        -
 ";
         assert_eq!(text, expected, "\n{text}");
     }

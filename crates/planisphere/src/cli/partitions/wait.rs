@@ -40,8 +40,8 @@ pub(super) async fn until_over(
     match outcome {
         Some(outcome) => outcome,
         None => bail!(
-            "no longer waiting; job {id} goes on. `planisphere partitions jobs {id}` shows how \
-             far, `... jobs {id} cancel` calls it off."
+            "stopped waiting; job {id} continues. `planisphere partitions jobs {id}` shows its \
+             progress, `... jobs {id} cancel` cancels it."
         ),
     }
 }
@@ -87,7 +87,7 @@ impl Report {
 
     fn beginning(&self, job: &Job) -> String {
         let doing =
-            super::jobs::job_text(job, "goes on without this command; Ctrl-C stops waiting.");
+            super::jobs::job_text(job, "is running; Ctrl-C stops waiting, the job continues.");
         format!("{doing}\n")
     }
 
@@ -151,8 +151,8 @@ mod tests {
         let said = Report::new(false, PLAIN).beginning(&job("preparing", 0.0));
         assert_eq!(
             said,
-            "Splitting partition 0 into 1 and 2: job 3 goes on without this command; Ctrl-C stops \
-             waiting.\n"
+            "Splitting partition 0 into 1 and 2: job 3 is running; Ctrl-C stops waiting, the \
+             job continues.\n"
         );
     }
 

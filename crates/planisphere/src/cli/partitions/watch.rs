@@ -24,12 +24,12 @@ pub(super) fn command() -> Command {
         .value_name("SECONDS")
         .default_value("1")
         .value_parser(value_parser!(u32).range(1..=3600))
-        .help("Between two looks");
+        .help("Seconds between updates");
     let count = Arg::new("count")
         .long("count")
         .value_name("N")
         .value_parser(value_parser!(u32).range(1..))
-        .help("Stop after this many looks, instead of at Ctrl-C");
+        .help("Stop after this many updates instead of at Ctrl-C");
     let top = Arg::new("top")
         .long("top")
         .value_name("N")
@@ -37,7 +37,7 @@ pub(super) fn command() -> Command {
         .default_value("0")
         .help("Largest and busiest keys to show of each partition");
     Command::new("watch")
-        .about("Show a container's partitions and jobs, again and again")
+        .about("Show a container's partitions and jobs, refreshed periodically")
         .after_help("Example:\n  planisphere partitions watch shop/orders --interval 2 --top 3")
         .args([container_arg(), interval, count, top])
 }
