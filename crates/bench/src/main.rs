@@ -431,7 +431,7 @@ fn measure(arguments: &RunArguments) -> anyhow::Result<ExitCode> {
         println!("note: {remark}");
     }
     if let Some(told) = report.durable_create_full_groups() {
-        println!("told: {told}");
+        println!("note: {told}");
     }
     conclude(&report, &report.verdicts(), arguments.json.as_deref(), arguments.check)
 }
@@ -475,7 +475,7 @@ fn hammer(arguments: &HostileArguments) -> anyhow::Result<ExitCode> {
     let options = hostile::HostileOptions { seed, noise: arguments.noise, crowd: arguments.crowd };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(hostile::run(&mut server, options))?;
-    println!("every request got its due and the server is well");
+    println!("every hostile request was answered or its connection closed, and the server still serves");
     Ok(ExitCode::SUCCESS)
 }
 

@@ -83,7 +83,7 @@ fn readers_do_not_wait_as_long_as_somebody_keeps_it_from_being_opened() {
         let reopened = scope.spawn(|| store.reopen());
         wait_until("it was never closed", || store.shared.published.load().seqno().is_none());
         assert!(store.view().get(P, b"a").is_err());
-        assert!(!reopened.is_finished(), "a reader waits for who holds a view");
+        assert!(!reopened.is_finished(), "a reopened store waits for readers that hold a view");
         assert!(matches!(reopened.join().unwrap(), Err(StoreError::Locked)));
     });
     assert!(store.view().get(P, b"a").is_err(), "and none waits in between");
