@@ -12,7 +12,7 @@ use engine::catalog::{OfferBounds, OfferRefused};
 use front::{BodyError, TokenError};
 use lang::SyntaxErrorKind;
 use model::{ErrorKind, json};
-use script::ScriptError;
+use script::{ScriptError, ScriptFailure};
 
 use crate::faults::InjectedAnswer;
 use crate::reply::{Reply, ReplyHeader, Status};
@@ -427,6 +427,12 @@ impl From<engine::Error> for ApiError {
             }
             E::Internal(detail) => ApiError::internal().with_detail(detail),
         }
+    }
+}
+
+impl From<Box<ScriptFailure>> for ApiError {
+    fn from(failed: Box<ScriptFailure>) -> Self {
+        Self::script(&failed.error)
     }
 }
 

@@ -47,7 +47,8 @@ pub(crate) async fn procedure(
     let task = Task::Procedure { args: arguments(&request.body)? };
     let job = Job { name, source, task, logs: request.flag(HeaderName::EnableScriptLogging) };
     let runner = Arc::clone(service.scripts());
-    let work = move |host: &SharedHost| run(&runner, &job, host);
+    let work =
+        move |host: &SharedHost| Ok(runner.run(&job, Arc::<Mutex<ScriptHost>>::clone(host))?);
     let attempt = on_host(service, container, Arc::new(work));
     let (done, committed) = service.engine().transact(ctx, container, &key, attempt).await?;
     let body =
@@ -221,7 +222,7 @@ fn write_with(
     let mut log = String::new();
     if let Some(pre) = &triggers.pre {
         let job = job_of(pre, Task::PreTrigger { operation, body: body.clone() }, logs);
-        let done = run(runner, &job, host)?;
+        let done = runner.run(&job, Arc::<Mutex<ScriptHost>>::clone(host))?;
         log.push_str(&done.log);
         if let (Some(changed), true) = (done.body, body.is_some()) {
             set_body(&mut op, container, &changed)?;
@@ -236,7 +237,7 @@ fn write_with(
     let Some(post) = &triggers.post else { return Ok(WriteResult { index, body: None, log }) };
     let response = outcome.item().map(item_text).transpose()?;
     let job = job_of(post, Task::PostTrigger { operation, body, response }, logs);
-    let done = run(runner, &job, host)?;
+    let done = runner.run(&job, Arc::<Mutex<ScriptHost>>::clone(host))?;
     log.push_str(&done.log);
     Ok(WriteResult { index, body: done.body, log })
 }
@@ -272,11 +273,6 @@ type Work<T> = Arc<dyn Fn(&SharedHost) -> Result<T, ApiError> + Send + Sync>;
 
 /// The work for one transaction, which it gives back.
 type Attempt<T> = Box<dyn FnOnce() -> (Transaction, Result<T, ApiError>) + Send>;
-
-fn run(runner: &Scripts, job: &Job, host: &SharedHost) -> Result<script::ScriptResult, ApiError> {
-    let host: Arc<Mutex<dyn script::Host>> = Arc::<Mutex<ScriptHost>>::clone(host);
-    runner.run(job, host).map_err(|failed| ApiError::script(&failed.error))
-}
 
 /// What makes an attempt of [`engine::Engine::transact`]: `work` on a host of its own.
 fn on_host<T: 'static>(

@@ -64,50 +64,6 @@ impl ScriptHost {
         self.transaction.take().expect("a host ends once")
     }
 
-    fn try_call(&mut self, call: HostCall) -> Result<HostReply, ApiError> {
-        let options = Options::parse(&call.options)?;
-        let if_match = options.condition("etag")?;
-        match call.operation {
-            HostOperation::Create => {
-                self.check_collection(&call.link)?;
-                let body = self.new_body(call.body, &options)?;
-                self.write(ItemOp::Create { body })
-            }
-            HostOperation::Upsert => {
-                self.check_collection(&call.link)?;
-                let body = self.new_body(call.body, &options)?;
-                self.write(ItemOp::Upsert { body, if_match })
-            }
-            HostOperation::Replace => {
-                let id = self.id_of(&call.link)?;
-                let body = payload::item_of_text(Bytes::from(call.body.unwrap_or_default()))?;
-                self.write(ItemOp::Replace { id, body, if_match })
-            }
-            HostOperation::Delete => {
-                let id = self.id_of(&call.link)?;
-                self.write(ItemOp::Delete { id, if_match })
-            }
-            HostOperation::Read => {
-                let id = self.id_of(&call.link)?;
-                let if_none_match = options.condition("ifNoneMatch")?;
-                self.write(ItemOp::Read { id, if_none_match })
-            }
-            HostOperation::List => {
-                self.check_collection(&call.link)?;
-                self.page(::query::Plan::all_items(), options.page()?)
-            }
-            HostOperation::Query => {
-                self.check_collection(&call.link)?;
-                let text = call.body.unwrap_or_default();
-                let query = json::parse(text.as_bytes(), limits::ITEM_DEPTH_MAX)
-                    .map_err(|error| ApiError::bad_request(error.to_string()))?;
-                let query = QueryText::from_value(query.value)?;
-                let plan = query.compile(&self.environment)?;
-                self.page(plan, options.page()?)
-            }
-        }
-    }
-
     fn write(&mut self, op: ItemOp) -> Result<HostReply, ApiError> {
         let outcome = match self.transaction()?.apply(op) {
             Err(engine::Error::NotModified { .. }) => {
@@ -247,10 +203,54 @@ impl Host for ScriptHost {
     }
 
     fn call(&mut self, call: HostCall) -> Result<HostReply, HostError> {
-        self.try_call(call).map_err(|error| HostError {
-            number: error.status(),
-            message: error.message().to_owned(),
-        })
+        let options = Options::parse(&call.options)?;
+        let if_match = options.condition("etag")?;
+        let reply = match call.operation {
+            HostOperation::Create => {
+                self.check_collection(&call.link)?;
+                let body = self.new_body(call.body, &options)?;
+                self.write(ItemOp::Create { body })
+            }
+            HostOperation::Upsert => {
+                self.check_collection(&call.link)?;
+                let body = self.new_body(call.body, &options)?;
+                self.write(ItemOp::Upsert { body, if_match })
+            }
+            HostOperation::Replace => {
+                let id = self.id_of(&call.link)?;
+                let body = payload::item_of_text(Bytes::from(call.body.unwrap_or_default()))?;
+                self.write(ItemOp::Replace { id, body, if_match })
+            }
+            HostOperation::Delete => {
+                let id = self.id_of(&call.link)?;
+                self.write(ItemOp::Delete { id, if_match })
+            }
+            HostOperation::Read => {
+                let id = self.id_of(&call.link)?;
+                let if_none_match = options.condition("ifNoneMatch")?;
+                self.write(ItemOp::Read { id, if_none_match })
+            }
+            HostOperation::List => {
+                self.check_collection(&call.link)?;
+                self.page(::query::Plan::all_items(), options.page()?)
+            }
+            HostOperation::Query => {
+                self.check_collection(&call.link)?;
+                let text = call.body.unwrap_or_default();
+                let query = json::parse(text.as_bytes(), limits::ITEM_DEPTH_MAX)
+                    .map_err(|error| ApiError::bad_request(error.to_string()))?;
+                let query = QueryText::from_value(query.value)?;
+                let plan = query.compile(&self.environment)?;
+                self.page(plan, options.page()?)
+            }
+        };
+        Ok(reply?)
+    }
+}
+
+impl From<ApiError> for HostError {
+    fn from(error: ApiError) -> Self {
+        HostError { number: error.status(), message: error.message().to_owned() }
     }
 }
 

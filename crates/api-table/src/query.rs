@@ -8,10 +8,10 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use engine::listing::{ItemKey, Listing};
+use engine::listing::{IdBounds, ItemKey, ListedPage, Listing};
 use engine::{Container, RequestContext, StoredItem};
 use hyper::StatusCode;
-use lang::odata::{EntityFilter, KeyRange, Selection, TIMESTAMP, check_option};
+use lang::odata::{EntityFilter, KeyRange, KeyRanges, Selection, TIMESTAMP, check_option};
 use model::edm::{item_id_of, row_key_of};
 use model::{Charge, limits};
 
@@ -158,6 +158,14 @@ struct QueryResult {
 }
 
 impl QueryResult {
+    /// Adds a page. Returns where the next one begins, if there is more in its range.
+    fn take(&mut self, page: ListedPage) -> Option<ItemKey> {
+        self.ranges += page.ranges;
+        self.scans += usize::from(page.is_scanned);
+        self.items.extend(page.items);
+        page.next.map(|next| ItemKey { id: row_key_of(&next.id).to_owned(), ..next })
+    }
+
     /// The access path, for people.
     fn plan(&self) -> String {
         let Self { points, scan_ranges, ranges, scans, .. } = self;
@@ -181,25 +189,11 @@ impl EntityQuery<'_> {
         ctx: &mut RequestContext,
         from: Option<&ItemKey>,
     ) -> Result<QueryResult, TableError> {
-        let keys = self.filter.keys().clone();
-        let keys = match self.context.identity.key_range() {
-            Some(GrantRange { first, last }) => {
-                let pair = |(partition, row): &'_ (String, Option<String>)| {
-                    (partition.clone(), row.clone())
-                };
-                let (first, last) = (first.as_ref().map(pair), last.as_ref().map(pair));
-                let granted = lang::odata::KeyRanges::between(
-                    first.as_ref().map(|(p, r)| (p.as_str(), r.as_deref())),
-                    last.as_ref().map(|(p, r)| (p.as_str(), r.as_deref())),
-                );
-                keys.intersection(&granted)
-            }
-            None => keys,
-        };
+        let (engine, flavour) = (self.service.engine(), self.context.flavour);
         let mut result = QueryResult::default();
         let mut charge = Charge::ZERO;
         let mut ranges_ahead = 0;
-        for range in keys.as_slice() {
+        for range in self.keys().as_slice() {
             let scan_range = ScanRange::of(range, from);
             let room = self.most - result.items.len();
             if room == 0 {
@@ -209,17 +203,46 @@ impl EntityQuery<'_> {
                 result.next = Some(scan_range.from);
                 break;
             }
-            let next = self.take(ctx, range, scan_range, room, &mut result).await;
-            charge += ctx.served.charge;
-            let next = match next {
-                // The client gets the entities read so far and continues with the rest.
-                Err((error, from)) if error.retry_after().is_some() && !result.items.is_empty() => {
-                    Some(from)
+            if scan_range.is_empty() {
+                continue;
+            }
+            let start = scan_range.from.clone();
+            let point = range.point().filter(|_| self.filter.is_exact() && room > 0);
+            let next = if let Some((partition, row)) = point {
+                result.points += 1;
+                let keys = Keys { partition: partition.to_owned(), row: row.to_owned() };
+                match entities::read(self.service, ctx, self.context, self.container, &keys) {
+                    Ok(item) => {
+                        result.items.push(item);
+                        Ok(None)
+                    }
+                    Err(error) if error.code == "ResourceNotFound" => Ok(None),
+                    Err(error) => Err(error),
                 }
-                other => other.map_err(|(error, _)| error)?,
+            } else {
+                result.scan_ranges += 1;
+                let listing = scan_range.listing(self.filter, room);
+                let listable = match listing.is_within_one_partition() {
+                    true => Ok(()),
+                    false => self.service.make_listable(self.container).await,
+                };
+                match listable {
+                    Ok(()) => match engine.list_in_key_order(ctx, self.container, listing).await {
+                        Ok(page) => Ok(result.take(page)),
+                        Err(error) => Err(TableError::of_entity(error, flavour)),
+                    },
+                    Err(error) => Err(TableError::of_table(error, flavour)),
+                }
             };
-            if next.is_some() {
-                result.next = next;
+            charge += ctx.served.charge;
+            result.next = match next {
+                // The client gets the entities read so far and continues with the rest.
+                Err(error) if error.retry_after().is_some() && !result.items.is_empty() => {
+                    Some(start)
+                }
+                next => next?,
+            };
+            if result.next.is_some() {
                 break;
             }
         }
@@ -227,51 +250,16 @@ impl EntityQuery<'_> {
         Ok(result)
     }
 
-    /// Reads entities of one range. Returns where it continues, if it does; with an error, where it
-    /// would have begun.
-    async fn take(
-        &self,
-        ctx: &mut RequestContext,
-        range: &KeyRange,
-        scan_range: ScanRange,
-        room: usize,
-        result: &mut QueryResult,
-    ) -> Result<Option<ItemKey>, (TableError, ItemKey)> {
-        let start = scan_range.from.clone();
-        if scan_range.is_empty() {
-            return Ok(None);
-        }
-        if let Some((partition, row)) = range.point()
-            && self.filter.is_exact()
-            && room > 0
-        {
-            result.points += 1;
-            let keys = Keys { partition: partition.to_owned(), row: row.to_owned() };
-            let read = entities::read(self.service, ctx, self.context, self.container, &keys);
-            match read {
-                Ok(item) => result.items.push(item),
-                Err(error) if error.code == "ResourceNotFound" => {}
-                Err(error) => return Err((error, start)),
-            }
-            return Ok(None);
-        }
-        result.scan_ranges += 1;
-        let listing = scan_range.listing(self.filter, room);
-        if !listing.is_within_one_partition()
-            && let Err(error) = self.service.make_listable(self.container).await
-        {
-            return Err((TableError::of_table(error, self.context.flavour), start));
-        }
-        let engine = self.service.engine();
-        match engine.list_in_key_order(ctx, self.container, listing).await {
-            Ok(page) => {
-                result.ranges += page.ranges;
-                result.scans += usize::from(page.is_scanned);
-                result.items.extend(page.items);
-                Ok(page.next.map(|next| ItemKey { id: row_key_of(&next.id).to_owned(), ..next }))
-            }
-            Err(error) => Err((TableError::of_entity(error, self.context.flavour), start)),
-        }
+    /// The keys of entities that can match and that the caller may read.
+    fn keys(&self) -> KeyRanges {
+        let keys = self.filter.keys().clone();
+        let Some(GrantRange { first, last }) = self.context.identity.key_range() else {
+            return keys;
+        };
+        keys.intersection(&KeyRanges::between(
+            first.as_ref().map(|(p, r)| (p.as_str(), r.as_deref())),
+            last.as_ref().map(|(p, r)| (p.as_str(), r.as_deref())),
+        ))
     }
 }
 
@@ -330,7 +318,7 @@ impl ScanRange {
         Listing {
             from: key_of(self.from),
             end: self.end.map(key_of),
-            ids: (bound_of(self.rows.0), bound_of(self.rows.1)),
+            ids: IdBounds(bound_of(self.rows.0), bound_of(self.rows.1)),
             filter: (!filter.is_exact()).then(|| filter.plan().clone()),
             time_property: Some(TIMESTAMP),
             items_max,

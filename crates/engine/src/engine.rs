@@ -108,7 +108,7 @@ impl Settings {
 /// | | [`token_after_rows`](Self::token_after_rows), [`rows_before`](Self::rows_before) |
 /// | | [`statistics`](Self::statistics) |
 /// | `gather/` | [`gather`](Self::gather), [`explain`](Self::explain) |
-/// | `listing/` | [`list_in_key_order`](Self::list_in_key_order) |
+/// | `query/listing.rs` | [`list_in_key_order`](Self::list_in_key_order) |
 /// | `changes/` | [`read_changes`](Self::read_changes) |
 /// | `catalog/change.rs` | [`create_database`](Self::create_database) |
 /// | | [`delete_database`](Self::delete_database) |

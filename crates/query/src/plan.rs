@@ -242,9 +242,18 @@ impl Plan {
 
     /// The plan that returns every item as it is.
     pub fn all_items() -> Self {
-        let select = Select::new(1, Vec::new(), None, Projection::Value(Expr::Variable(0)));
-        let input = Input::Items;
-        Self::new(Clauses { input, select, order: Vec::new(), top: None, window: None })
+        Self::items(None, Vec::new(), None)
+    }
+
+    /// The plan that returns the first `rows` of the items for which `filter` is exactly true, by
+    /// `order`.
+    pub fn first_items(filter: Option<Expr>, order: Vec<SortKey>, rows: u64) -> Self {
+        Self::items(filter, order, Some(rows))
+    }
+
+    fn items(filter: Option<Expr>, order: Vec<SortKey>, top: Option<u64>) -> Self {
+        let select = Select::new(1, Vec::new(), filter, Projection::Value(Expr::Variable(0)));
+        Self::new(Clauses { input: Input::Items, select, order, top, window: None })
     }
 
     /// The same without its filter.

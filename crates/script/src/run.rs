@@ -93,37 +93,31 @@ impl Scripts {
     /// promises. Blocks until then.
     pub fn run(&self, job: &Job, host: SharedHost) -> Result<ScriptResult, Box<ScriptFailure>> {
         let log = Arc::new(Mutex::new(String::new()));
-        let body = self.run_logged(job, host, &log);
+        let run = || {
+            let code = self.cache.get(&job.name, &job.source, &self.limits, &self.clock)?;
+            let sandbox = Sandbox::new(&self.limits, &self.clock)?;
+            sandbox.deadline.start(self.limits.time);
+            let native = NativeFunctions {
+                limits: self.limits,
+                deadline: sandbox.deadline.clone(),
+                host,
+                log: Arc::clone(&log),
+            };
+            sandbox.context.with(|ctx| {
+                let context = ScriptContext { ctx: ctx.clone(), deadline: &sandbox.deadline };
+                let body = context.run(self, &code, job, native);
+                body.map_err(|ended| match ended {
+                    RunError::Error(error) => ScriptError::of(&ctx, &sandbox.deadline, &error),
+                    RunError::Script(error) => error,
+                })
+            })
+        };
+        let body = run();
         let log = std::mem::take(&mut *lock(&log));
         match body {
             Ok(body) => Ok(ScriptResult { body, log }),
             Err(error) => Err(Box::new(ScriptFailure { error, log })),
         }
-    }
-
-    fn run_logged(
-        &self,
-        job: &Job,
-        host: SharedHost,
-        log: &Arc<Mutex<String>>,
-    ) -> Result<Option<String>, ScriptError> {
-        let code = self.cache.get(&job.name, &job.source, &self.limits, &self.clock)?;
-        let sandbox = Sandbox::new(&self.limits, &self.clock)?;
-        sandbox.deadline.start(self.limits.time);
-        let native = NativeFunctions {
-            limits: self.limits,
-            deadline: sandbox.deadline.clone(),
-            host,
-            log: Arc::clone(log),
-        };
-        sandbox.context.with(|ctx| {
-            let context = ScriptContext { ctx: ctx.clone(), deadline: &sandbox.deadline };
-            let body = context.run(self, &code, job, native);
-            body.map_err(|ended| match ended {
-                RunError::Error(error) => ScriptError::of(&ctx, &sandbox.deadline, &error),
-                RunError::Script(error) => error,
-            })
-        })
     }
 }
 
@@ -259,20 +253,18 @@ impl NativeFunctions {
     fn accepts(&self) -> bool {
         self.deadline.left() > closing_time(self.limits.time) && lock(&self.host).accepts()
     }
+}
 
-    fn call<'js>(
-        &self,
-        ctx: &Ctx<'js>,
-        operation: &str,
-        link: String,
-        body: Option<String>,
-        options: String,
-    ) -> rquickjs::Result<Value<'js>> {
-        let Some(operation) = HostOperation::parse(operation).filter(|_| self.accepts()) else {
-            return Null.into_js(ctx);
+/// The one function behind all operations of a script on items.
+fn call_of<'js>(
+    native: NativeFunctions,
+) -> impl Fn(Ctx<'js>, String, String, Option<String>, String) -> rquickjs::Result<Value<'js>> {
+    move |ctx, operation, link, body, options| {
+        let Some(operation) = HostOperation::parse(&operation).filter(|_| native.accepts()) else {
+            return Null.into_js(&ctx);
         };
-        let answer = lock(&self.host).call(HostCall { operation, link, body, options });
-        let out = Object::new(ctx.clone())?;
+        let answer = lock(&native.host).call(HostCall { operation, link, body, options });
+        let out = Object::new(ctx)?;
         match answer {
             Ok(reply) => {
                 out.set("status", reply.status)?;
@@ -287,13 +279,6 @@ impl NativeFunctions {
         }
         Ok(out.into_value())
     }
-}
-
-/// The one function behind all operations of a script on items.
-fn call_of<'js>(
-    native: NativeFunctions,
-) -> impl Fn(Ctx<'js>, String, String, Option<String>, String) -> rquickjs::Result<Value<'js>> {
-    move |ctx, operation, link, body, options| native.call(&ctx, &operation, link, body, options)
 }
 
 fn closing_time(all: Duration) -> Duration {

@@ -27,7 +27,7 @@ use crate::item::SYSTEM_PROPERTIES;
 pub(crate) use composite::known_values;
 pub(crate) use find::Posting;
 pub(crate) use find::{Finder, PostingList};
-pub(crate) use ordered::{Entry, NextEntry, Order, OrderedScan, ScanContext, ScanStart};
+pub(crate) use ordered::{Order, OrderedScan, ScanStart};
 pub(crate) use path::PathHash;
 pub use policy::{
     Composite, CompositeColumn, IndexedPaths, IndexingPolicy, PathPattern, TextIndex, VectorIndex,

@@ -18,9 +18,9 @@ use storage::{Cursor, Dir, KeyRange, View};
 
 use super::{Composite, Indexes, PathHash, TIME};
 use crate::Error;
-use crate::keys::{self, EpkForm};
+use crate::keys;
 use crate::ops::IndexOrder;
-use crate::partition::{FetchedRow, Reader, ScanStats, fetch_row};
+use crate::partition::{FetchedRow, ScanContext, ScanStats};
 
 /// Entries that are equal up to this length may differ in what was cut.
 const CLASS_BYTES: usize = order::STRING_BYTES_MAX;
@@ -196,18 +196,6 @@ pub(crate) struct ScanStart<'a> {
     pub(crate) in_index: IndexStart,
 }
 
-/// The partition that a scan reads, and how.
-#[derive(Clone, Copy)]
-pub(crate) struct ScanContext<'v> {
-    pub(crate) view: &'v dyn View,
-    pub(crate) partition: PartitionId,
-    pub(crate) form: EpkForm,
-    pub(crate) reader: Reader,
-    /// The bounds of the identities to return; all identities if there are none.
-    pub(crate) within: Option<&'v (Vec<u8>, Vec<u8>)>,
-    pub(crate) stats: &'v ScanStats,
-}
-
 /// A scan over a partition's items in the order of an index.
 pub(crate) struct OrderedScan<'v> {
     order: &'v Order,
@@ -359,14 +347,8 @@ impl<'v> OrderedScan<'v> {
     /// Whether an item has a value to sort by, and with it all items of its shape.
     fn has_value(&self, identity: &[u8]) -> Result<bool, Error> {
         let Some((path, _)) = self.order.columns.first() else { return Ok(false) };
-        let row = self.fetch(identity)?;
+        let row = self.context.fetch(identity)?;
         Ok(row.is_some_and(|row| value_at(&row, path).is_some()))
-    }
-
-    /// The row with an identity, expired or not.
-    fn fetch(&self, identity: &[u8]) -> Result<Option<FetchedRow>, Error> {
-        let ScanContext { view, partition, form, reader, .. } = self.context;
-        fetch_row(view, partition, form, reader, identity)
     }
 
     fn is_within(&self, identity: &[u8]) -> bool {
@@ -555,8 +537,8 @@ impl<'v> OrderedScan<'v> {
                 values.next = Some(raw_entry);
                 break;
             }
-            if let Some(row) = self.fetch(&raw_entry.identity)?.filter(|row| !row.is_expired) {
-                self.context.stats.note_row(row.item.body().len());
+            let row = self.context.fetch(&raw_entry.identity)?;
+            if let Some(row) = self.context.live(row) {
                 let key = self.true_key(&row);
                 let entry = Entry { key, number: raw_entry.number, identity: raw_entry.identity };
                 if !self.is_before_start(&entry) {

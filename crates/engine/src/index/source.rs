@@ -9,8 +9,9 @@ use query::exec::{Item, Next, Source};
 use query::stopwatch::Phase;
 
 use super::find::Posting;
-use super::ordered::{Entry, NextEntry, OrderedScan, ScanContext};
-use crate::partition::{FetchedRow, RowScan, ScanLimits, ScannedRow, fetch_row};
+use super::ordered::{Entry, NextEntry, OrderedScan};
+use crate::listing::IdBounds;
+use crate::partition::{FetchedRow, RowScan, ScanContext, ScanLimits, ScannedRow};
 use crate::{Error, StoredItem};
 
 /// Rows of a range in the order of the hash line.
@@ -92,24 +93,12 @@ impl<'v> PostingRows<'v> {
             self.passed += 1;
             self.limits.next_row();
             let row =
-                self.limits.of_row(Phase::Loading, || self.context.read(&posting.identity))?;
+                self.limits.of_row(Phase::Loading, || self.context.fetch(&posting.identity))?;
             self.last = Some(posting.identity);
-            if let Some(row) = row {
+            if let Some(row) = self.context.live(row) {
                 return Ok(Next::Item(row));
             }
         }
-    }
-}
-
-impl ScanContext<'_> {
-    /// The live row with an identity.
-    fn read(&self, identity: &[u8]) -> Result<Option<FetchedRow>, Error> {
-        let row = fetch_row(self.view, self.partition, self.form, self.reader, identity)?;
-        let row = row.filter(|row| !row.is_expired);
-        if let Some(row) = &row {
-            self.stats.note_row(row.item.body().len());
-        }
-        Ok(row)
     }
 }
 
@@ -125,6 +114,11 @@ pub(crate) struct OrderedRows<'v> {
     /// How many more rows may be returned.
     rows_max: u64,
     is_cut_short: bool,
+    /// The ids of the rows to return.
+    ids: Option<&'v IdBounds>,
+    /// The entry of the row read last.
+    last: Option<Entry>,
+    has_paused: bool,
 }
 
 impl<'v> OrderedRows<'v> {
@@ -142,7 +136,28 @@ impl<'v> OrderedRows<'v> {
                 NextEntry::End => {}
             }
         }
-        Ok(Self { scans, limits, next, passed: 0, shown: 0, rows_max, is_cut_short })
+        Ok(Self {
+            scans,
+            limits,
+            next,
+            passed: 0,
+            shown: 0,
+            rows_max,
+            is_cut_short,
+            ids: None,
+            last: None,
+            has_paused: false,
+        })
+    }
+
+    /// The same, without rows of other ids. A page may end at any of them.
+    pub(crate) fn with_ids(self, ids: &'v IdBounds) -> Self {
+        Self { ids: Some(ids), ..self }
+    }
+
+    /// Identity of the row read last, if the page was to end there.
+    pub(crate) fn identity(&self) -> Option<&[u8]> {
+        self.last.as_ref().filter(|_| self.has_paused).map(|entry| entry.identity.as_slice())
     }
 }
 
@@ -167,6 +182,7 @@ impl Source for OrderedRows<'_> {
             };
             // Entries that one scan left out may come before those of other scans.
             if is_over || self.is_cut_short {
+                self.has_paused = true;
                 return Ok(Next::Pause);
             }
             let Some(Reverse((entry, at))) = self.next.pop() else { return Ok(Next::End) };
@@ -178,10 +194,12 @@ impl Source for OrderedRows<'_> {
                 NextEntry::End => {}
             }
             self.passed += 1;
-            let row = self.limits.of_row(Phase::Loading, || context.read(&entry.identity))?;
-            if let Some(row) = row {
+            let row = self.limits.of_row(Phase::Loading, || context.fetch(&entry.identity))?;
+            let Some(row) = context.live(row) else { continue };
+            self.last = Some(entry);
+            self.shown += 1;
+            if self.ids.is_none_or(|ids| ids.contain(row.item.id())) {
                 self.rows_max -= 1;
-                self.shown += 1;
                 return Ok(Next::Item(row));
             }
         }

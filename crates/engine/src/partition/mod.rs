@@ -15,7 +15,7 @@ use crate::governor::Meter;
 pub(crate) use read::{Reader, fetch};
 pub(crate) use scan::{ScanRequest, scan};
 pub(crate) use source::{
-    FetchedRow, RowBounds, RowScan, ScanLimits, ScanStats, ScannedRow, StoredRows, fetch_row,
+    FetchedRow, RowBounds, RowScan, ScanContext, ScanLimits, ScanStats, ScannedRow, StoredRows,
     too_late,
 };
 

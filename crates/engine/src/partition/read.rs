@@ -14,12 +14,14 @@ pub(crate) struct Reader {
     pub(crate) container: ContainerRid,
     pub(crate) default_ttl: Option<i32>,
     pub(crate) now_seconds: u64,
+    /// The property under which queries see the time of an item's last change, as a date.
+    pub(crate) time_property: Option<&'static str>,
 }
 
 impl Reader {
     pub(crate) fn new(container: &Container, now_seconds: u64) -> Self {
         let default_ttl = container.spec.default_ttl;
-        Self { container: container.rid, default_ttl, now_seconds }
+        Self { container: container.rid, default_ttl, now_seconds, time_property: None }
     }
 }
 

@@ -6,7 +6,7 @@ use std::ops::Bound;
 use std::time::Duration;
 
 use model::json::FieldMask;
-use model::{Epk, PartitionId, Value};
+use model::{Date, Epk, PartitionId, Value};
 use query::exec::{Item, Next, RowLookup, Source};
 use query::stopwatch::{Phase, Stopwatch};
 use storage::{Cursor, Dir, KeyRange, View};
@@ -17,6 +17,7 @@ use crate::components::{Clock, Spawner};
 use crate::index::Composite;
 use crate::item::SystemProperties;
 use crate::keys::{self, EpkForm};
+use crate::listing::IdBounds;
 use crate::ops::Retrieved;
 use crate::planted::{Bug, is_planted};
 use crate::row::{Row, RowHead, RowRef};
@@ -37,6 +38,8 @@ pub(crate) struct RowScan<'v> {
     has_stopped: bool,
     /// Key of the row read last.
     key: Vec<u8>,
+    /// The ids of the rows to return.
+    ids: Option<&'v IdBounds>,
 }
 
 /// When a scan ends early.
@@ -182,8 +185,22 @@ impl<'v> RowScan<'v> {
     ) -> Result<Self, Error> {
         let range = KeyRange { lo: bounds.lo, hi: Bound::Excluded(bounds.hi) };
         let cursor = view.scan(bounds.partition, range, Dir::Fwd)?;
-        let key = Vec::new();
-        Ok(Self { cursor, form, reader, limits, stats, rows_passed: 0, has_stopped: false, key })
+        Ok(Self {
+            cursor,
+            form,
+            reader,
+            limits,
+            stats,
+            rows_passed: 0,
+            has_stopped: false,
+            key: Vec::new(),
+            ids: None,
+        })
+    }
+
+    /// The same, without rows of other ids.
+    pub(crate) fn with_ids(self, ids: &'v IdBounds) -> Self {
+        Self { ids: Some(ids), ..self }
     }
 
     /// Identity of the row read last, if any was and the caller has taken every row.
@@ -204,6 +221,13 @@ impl<'v> RowScan<'v> {
             self.stats.count_scanned();
         }
         Ok(Some(is_live.then_some(head)))
+    }
+
+    /// Whether the row read last has one of the ids to return.
+    fn is_wanted(&self) -> bool {
+        let Some(ids) = self.ids else { return true };
+        // A key that can't be read is refused with its row.
+        keys::row_id(self.form, &self.key).is_none_or(|id| ids.contain(id))
     }
 
     fn current(&self, head: RowHead) -> Result<ScannedRow<'_>, Error> {
@@ -237,8 +261,10 @@ impl Source for RowScan<'_> {
                     self.has_stopped = true;
                     return Ok(Next::End);
                 }
-                Some(Some(head)) => return self.current(head).map(Next::Item),
-                Some(None) => {}
+                Some(Some(head)) if self.is_wanted() => {
+                    return self.current(head).map(Next::Item);
+                }
+                Some(_) => {}
             }
         }
     }
@@ -285,7 +311,9 @@ impl Item for ScannedRow<'_> {
         if !field_mask.is_nothing() {
             self.note_read();
         }
-        self.system().read_item_again(self.row.body, field_mask, self.id, old)
+        let value = self.system().read_item_again(self.row.body, field_mask, self.id, old)?;
+        let property = self.reader.time_property;
+        Ok(with_time(value, property, field_mask, || self.row.head.all_ticks()))
     }
 
     fn write_json(&self, out: &mut Vec<u8>) {
@@ -323,7 +351,9 @@ impl<F: Fn(&Epk) -> Option<PartitionId>> RowLookup for StoredRows<'_, F> {
     fn fetch(&mut self, identity: &[u8]) -> Result<Option<FetchedRow>, Error> {
         let Some((epk, _, _)) = keys::split_identity(self.form, identity) else { return Ok(None) };
         let Some(partition) = (self.partition_of)(&epk) else { return Ok(None) };
-        let fetch = || fetch_row(self.view, partition, self.form, self.reader, identity);
+        let Self { view, form, reader, stats, .. } = *self;
+        let context = ScanContext { view, partition, form, reader, within: None, stats };
+        let fetch = || context.fetch(identity);
         let row = match self.stopwatch {
             Some(stopwatch) => {
                 stopwatch.next_item();
@@ -338,22 +368,38 @@ impl<F: Fn(&Epk) -> Option<PartitionId>> RowLookup for StoredRows<'_, F> {
     }
 }
 
-/// The row with an identity, expired or not.
-pub(crate) fn fetch_row(
-    view: &dyn View,
-    partition: PartitionId,
-    form: EpkForm,
-    reader: Reader,
-    identity: &[u8],
-) -> Result<Option<FetchedRow>, Error> {
-    let Some(id) = keys::id_of_identity(form, identity) else { return Ok(None) };
-    let Some(value) = view.get(partition, &keys::row_of_identity(identity))? else {
-        return Ok(None);
-    };
-    let row = Row::read(value, id)?;
-    let is_expired = reader.is_expired(&row.head);
-    let item = row.into_item(reader.container, id);
-    Ok(Some(FetchedRow { identity: identity.to_vec(), item, is_expired }))
+/// The partition that a scan reads, and how.
+#[derive(Clone, Copy)]
+pub(crate) struct ScanContext<'v> {
+    pub(crate) view: &'v dyn View,
+    pub(crate) partition: PartitionId,
+    pub(crate) form: EpkForm,
+    pub(crate) reader: Reader,
+    /// The bounds of the identities to return; all identities if there are none.
+    pub(crate) within: Option<&'v (Vec<u8>, Vec<u8>)>,
+    pub(crate) stats: &'v ScanStats,
+}
+
+impl ScanContext<'_> {
+    /// The row with an identity, expired or not.
+    pub(crate) fn fetch(&self, identity: &[u8]) -> Result<Option<FetchedRow>, Error> {
+        let Some(id) = keys::id_of_identity(self.form, identity) else { return Ok(None) };
+        let Some(value) = self.view.get(self.partition, &keys::row_of_identity(identity))? else {
+            return Ok(None);
+        };
+        let row = Row::read(value, id)?;
+        let (is_expired, time_property) =
+            (self.reader.is_expired(&row.head), self.reader.time_property);
+        let item = row.into_item(self.reader.container, id);
+        Ok(Some(FetchedRow { identity: identity.to_vec(), item, is_expired, time_property }))
+    }
+
+    /// A row that was fetched, unless it has expired. Counts it as read.
+    pub(crate) fn live(&self, row: Option<FetchedRow>) -> Option<FetchedRow> {
+        let row = row.filter(|row| !row.is_expired)?;
+        self.stats.note_row(row.item.body().len());
+        Some(row)
+    }
 }
 
 /// A row that was looked up.
@@ -361,6 +407,33 @@ pub(crate) struct FetchedRow {
     identity: Vec<u8>,
     pub(crate) item: StoredItem,
     pub(crate) is_expired: bool,
+    time_property: Option<&'static str>,
+}
+
+/// Adds the time of an item's last change to what was read of the item, if that has a property for
+/// it.
+fn with_time(
+    mut value: Value,
+    property: Option<&'static str>,
+    field_mask: &FieldMask,
+    ticks: impl FnOnce() -> u64,
+) -> Value {
+    if let (Some(property), Value::Object(fields)) = (property, &mut value)
+        && field_mask.has_field(property)
+    {
+        fields.insert(property, Value::Date(date_of(ticks())));
+    }
+    value
+}
+
+/// The date that many 100 ns ticks after the Unix epoch.
+fn date_of(ticks: u64) -> Date {
+    const TICKS_PER_MILLI: u64 = 10_000;
+    // Both fit: one is a quotient of an unsigned number, the other less than its divisor.
+    Date {
+        millis: i64::try_from(ticks / TICKS_PER_MILLI).unwrap_or(i64::MAX),
+        ticks: u16::try_from(ticks % TICKS_PER_MILLI).unwrap_or_default(),
+    }
 }
 
 impl Item for FetchedRow {
@@ -376,7 +449,8 @@ impl Item for FetchedRow {
     }
 
     fn read(&self, field_mask: &FieldMask) -> Result<Value, Error> {
-        self.item.system().read_item(self.item.body(), field_mask, self.item.id())
+        let value = self.item.part(field_mask)?;
+        Ok(with_time(value, self.time_property, field_mask, || self.item.ticks()))
     }
 
     fn write_json(&self, out: &mut Vec<u8>) {

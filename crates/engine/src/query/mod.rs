@@ -1,9 +1,12 @@
 //! Pages of items: plain listings and queries.
 //!
 //! [`access_path`] decides how the rows of a page are found, [`scan`] reads them and has them paid
-//! for, [`report`] describes both.
+//! for, [`report`] describes both. Pages in the order of keys, [`listing`], have access paths of
+//! their own, in [`key_order`].
 
 mod access_path;
+mod key_order;
+pub mod listing;
 mod report;
 mod scan;
 mod search;

@@ -15,14 +15,15 @@ use super::access_path::AccessPath;
 use super::{PageWork, ScanRange};
 use crate::cancellation::StopSignal;
 use crate::continuation::PagePosition;
-use crate::governor::Paid;
+use crate::governor::{Meter, Paid};
 use crate::index::{
-    Indexes, Order, OrderedRows, OrderedScan, PostingList, PostingRows, Rows, ScanContext,
-    ScanStart,
+    Indexes, Order, OrderedRows, OrderedScan, PostingList, PostingRows, Rows, ScanStart,
 };
 use crate::keys::{self, EpkForm};
 use crate::ops::PageTimes;
-use crate::partition::{Reader, RowBounds, RowScan, ScanLimits, ScanStats, StoredRows, too_late};
+use crate::partition::{
+    Reader, RowBounds, RowScan, ScanContext, ScanLimits, ScanStats, StoredRows, too_late,
+};
 use crate::{Admission, Engine, Error, StoredItem, ru};
 
 /// Items that are counted between two checks of the clock.
@@ -315,12 +316,7 @@ impl Scan<'_> {
         let within: Vec<_> =
             self.scan_ranges.iter().map(|scan_range| self.within(scan_range)).collect();
         let parts = || self.scan_ranges.iter().zip(stats);
-        let is_costly = |_: &ScanStats| {
-            parts().any(|(scan_range, stats)| {
-                let max = scan_range.range.partition.meter.page_charge_max();
-                max.is_some_and(|max| charge_of(stats) >= max)
-            })
-        };
+        let is_costly = self.cost_limit(stats);
         let limits = self.limits(can_pause, &is_costly);
         let position = work.position.query.at.clone();
         let in_index = execution.start_in_index();
@@ -361,7 +357,7 @@ impl Scan<'_> {
     }
 
     /// Has all ranges admit the scan, or charges none of them.
-    fn prepay<'s>(
+    pub(super) fn prepay<'s>(
         &self,
         scan_ranges: &'s [ScanRange],
         work: &PageWork,
@@ -412,7 +408,7 @@ impl Scan<'_> {
         work.note_range(scan_range, stats, charge);
     }
 
-    fn settle_all(
+    pub(super) fn settle_all(
         &self,
         scan_ranges: &[ScanRange],
         work: &mut PageWork,
@@ -469,7 +465,20 @@ impl Scan<'_> {
         Ok((pulled, rows.identity().map(<[u8]>::to_vec)))
     }
 
-    fn limits<'l>(
+    /// Whether what was read of one of the ranges costs as much as a page of that range may.
+    pub(super) fn cost_limit<'l>(
+        &self,
+        stats: &'l [ScanStats],
+    ) -> impl Fn(&ScanStats) -> bool + 'l {
+        let meters = self.scan_ranges.iter().map(|scan_range| &scan_range.range.partition.meter);
+        let maxima: Vec<_> = meters.map(Meter::page_charge_max).collect();
+        move |_| {
+            let mut parts = maxima.iter().zip(stats);
+            parts.any(|(max, stats)| max.is_some_and(|max| charge_of(stats) >= max))
+        }
+    }
+
+    pub(super) fn limits<'l>(
         &'l self,
         can_pause: bool,
         is_costly: &'l dyn Fn(&ScanStats) -> bool,
@@ -485,7 +494,7 @@ impl Scan<'_> {
         }
     }
 
-    fn context<'g>(
+    pub(super) fn context<'g>(
         &'g self,
         scan_range: &ScanRange,
         stats: &'g ScanStats,
@@ -501,7 +510,7 @@ impl Scan<'_> {
         }
     }
 
-    fn row_lookup<'s>(
+    pub(super) fn row_lookup<'s>(
         &'s self,
         stats: &'s ScanStats,
     ) -> StoredRows<'s, impl Fn(&Epk) -> Option<PartitionId>> {
@@ -524,7 +533,7 @@ impl Scan<'_> {
 /// Charges that ranges took before they are scanned, in the order of the scan. Dropping this
 /// refunds the charges of the ranges that the scan does not reach.
 #[derive(Default)]
-struct Prepayments<'s> {
+pub(super) struct Prepayments<'s> {
     paid: VecDeque<(&'s ScanRange, Paid)>,
 }
 

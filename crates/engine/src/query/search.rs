@@ -8,7 +8,7 @@ use super::ScanRange;
 use super::scan::Scan;
 use crate::Error;
 use crate::index::{Finder, Posting, PostingList, VectorFinder, WordFinder};
-use crate::partition::{ScanStats, fetch_row};
+use crate::partition::ScanStats;
 
 /// Most entries of one word that are read.
 const ENTRIES_MAX: usize = 200_000;
@@ -212,9 +212,8 @@ impl CandidateFilter<'_> {
         if !self.must_read() {
             return Ok(true);
         }
-        let Scan { view, form, reader, .. } = *self.scan;
-        let partition = self.scan_range.range.partition.id;
-        let row = fetch_row(view, partition, form, reader, &posting.identity)?;
+        let context = self.scan.context(self.scan_range, self.stats, None);
+        let row = context.fetch(&posting.identity)?;
         let Some(row) = row.filter(|row| !row.is_expired) else { return Ok(false) };
         self.stats.note_row(row.bytes());
         let value = row.read(&self.plan.fields_to_match())?;

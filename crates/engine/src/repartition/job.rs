@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use model::ContainerRid;
 use model::limits::CONTAINER_RANGES_MAX;
+use model::{ContainerRid, Epk};
 use tokio::sync::{oneshot, watch};
 
 use crate::catalog::{Catalog, Change, Container};
@@ -22,6 +22,7 @@ use super::plan::ancestors;
 use super::volume::{SourceCounters, Volume, volume_of};
 use super::{
     Child, JobId, JobInfo, JobKind, JobPhase, JobReason, JobSpec, JobTallies, Progression,
+    SplitPoint,
 };
 
 /// Finished jobs that are kept for reports.
@@ -64,11 +65,11 @@ impl From<Error> for Stop {
     }
 }
 
-/// A job to begin: with `at` it splits its one source there, without it merges its sources.
+/// A job to begin: with `split_at` it splits its one source there, without it merges its sources.
 pub(super) struct JobRequest {
     pub(super) container: ContainerRid,
     pub(super) sources: Vec<RangeId>,
-    pub(super) at: Option<model::Epk>,
+    pub(super) split_at: Option<SplitPoint>,
     pub(super) progression: Progression,
     pub(super) reason: JobReason,
 }
@@ -247,10 +248,12 @@ impl Engine {
     /// Begins a job on a task of its own: a caller who drops its future must not leave a job that
     /// is stored but has no task.
     pub(super) async fn begin_job(&self, request: JobRequest) -> Result<JobInfo, Error> {
+        // While the split point is searched for, nothing is stored, and a caller may go.
+        let at = self.split_point(&request).await?;
         let (reply, answer) = oneshot::channel();
         let engine = self.clone();
         let begin = async move {
-            let begun = engine.prepare_job(request).await;
+            let begun = engine.prepare_job(request, at).await;
             let _ = reply.send(begun.map(|spec| engine.launch(spec, Duration::ZERO)));
         };
         self.inner.components.spawner.spawn("begin-job", Box::pin(begin));
@@ -258,8 +261,12 @@ impl Engine {
     }
 
     /// Stores a job in the catalog and has the committer mirror the writes to its ranges.
-    async fn prepare_job(&self, request: JobRequest) -> Result<Arc<JobSpec>, Error> {
-        let JobRequest { container, sources, at, progression, reason } = request;
+    async fn prepare_job(
+        &self,
+        request: JobRequest,
+        at: Option<Epk>,
+    ) -> Result<Arc<JobSpec>, Error> {
+        let JobRequest { container, sources, progression, reason, split_at: _ } = request;
         let mut change = self.begin_change().await;
         let missing =
             || Error::NotFound { kind: ResourceKind::Container, id: container.to_string() };

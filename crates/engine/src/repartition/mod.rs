@@ -25,8 +25,6 @@ use std::sync::Arc;
 
 use model::{ContainerRid, Epk};
 
-use crate::catalog::Container;
-use crate::routing::PartitionRange;
 use crate::{Engine, Error, RangeId, ResourceKind};
 
 pub(crate) use copy::{progress_of, upgrade};
@@ -58,25 +56,8 @@ impl Engine {
         at: SplitPoint,
         progression: Progression,
     ) -> Result<JobInfo, Error> {
-        self.split_for(container, range, at, progression, JobReason::Asked).await
-    }
-
-    pub(crate) async fn split_for(
-        &self,
-        container: ContainerRid,
-        range: RangeId,
-        at: SplitPoint,
-        progression: Progression,
-        reason: JobReason,
-    ) -> Result<JobInfo, Error> {
-        let (owner, divided) = self.range_of(container, range)?;
-        if owner.is_fixed() {
-            return Err(Error::NotPartitionable("a fixed container is never split".into()));
-        }
-        let at = self.split_point(&owner, &divided, at, reason).await?;
-        let request =
-            JobRequest { container, sources: vec![range], at: Some(at), progression, reason };
-        self.begin_job(request).await
+        let (sources, split_at, reason) = (vec![range], Some(at), JobReason::Asked);
+        self.begin_job(JobRequest { container, sources, split_at, progression, reason }).await
     }
 
     /// Begins to merge neighbouring ranges.
@@ -86,18 +67,9 @@ impl Engine {
         ranges: &[RangeId],
         progression: Progression,
     ) -> Result<JobInfo, Error> {
-        self.merge_for(container, ranges, progression, JobReason::Asked).await
-    }
-
-    pub(crate) async fn merge_for(
-        &self,
-        container: ContainerRid,
-        ranges: &[RangeId],
-        progression: Progression,
-        reason: JobReason,
-    ) -> Result<JobInfo, Error> {
-        let sources = ranges.to_vec();
-        self.begin_job(JobRequest { container, sources, at: None, progression, reason }).await
+        let (sources, reason) = (ranges.to_vec(), JobReason::Asked);
+        let request = JobRequest { container, sources, split_at: None, progression, reason };
+        self.begin_job(request).await
     }
 
     /// Lets a manually driven job take its next step, and waits until it has.
@@ -151,18 +123,5 @@ impl Engine {
             .jobs
             .get(id)
             .ok_or_else(|| Error::NotFound { kind: ResourceKind::Job, id: id.0.to_string() })
-    }
-
-    fn range_of(
-        &self,
-        container: ContainerRid,
-        range: RangeId,
-    ) -> Result<(Arc<Container>, PartitionRange), Error> {
-        let catalog = self.catalog();
-        let owner = catalog.container_by_rid(container).cloned().ok_or_else(|| {
-            Error::NotFound { kind: ResourceKind::Container, id: container.to_string() }
-        })?;
-        let found = owner.routing().by_id(range).cloned().ok_or(Error::RangeGone)?;
-        Ok((owner, found))
     }
 }

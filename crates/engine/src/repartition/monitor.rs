@@ -10,8 +10,9 @@ use crate::catalog::{Container, Offer, OfferTarget};
 use crate::components::Clock;
 use crate::engine::Inner;
 use crate::routing::PartitionRange;
-use crate::{Engine, Error, RangeId};
+use crate::{Engine, RangeId};
 
+use super::job::JobRequest;
 use super::{JobReason, Progression, SplitPoint};
 
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -55,21 +56,6 @@ async fn watch(engine: Weak<Inner>, clock: Arc<dyn Clock>) {
     }
 }
 
-/// What a container needs.
-enum RepartitionAction {
-    Split(RangeId, JobReason),
-    Merge(Vec<RangeId>),
-}
-
-impl RepartitionAction {
-    fn ranges(&self) -> &[RangeId] {
-        match self {
-            RepartitionAction::Split(range, _) => std::slice::from_ref(range),
-            RepartitionAction::Merge(pair) => pair,
-        }
-    }
-}
-
 impl Engine {
     async fn check_partitions(&self, retry_times: &mut RetryTimes) {
         let now = self.inner.components.clock.monotonic();
@@ -90,52 +76,35 @@ impl Engine {
                 .iter()
                 .filter(|r| !retry_times.contains_key(&r.partition.id))
                 .collect();
-            let Some(action) = self.needed_action(container, &free) else { continue };
-            for range in action.ranges().iter().filter_map(|id| routing.by_id(*id)) {
+            let Some(request) = self.needed_job(container, &free) else { continue };
+            for range in request.sources.iter().filter_map(|id| routing.by_id(*id)) {
                 retry_times.insert(range.partition.id, now + RETRY_AFTER);
             }
-            if let Err(error) = self.start_action(container, action).await {
+            if let Err(error) = self.begin_job(request).await {
                 tracing::warn!(container = container.spec.id, %error, "not split or merged");
             }
         }
     }
 
-    async fn start_action(
-        &self,
-        container: &Container,
-        action: RepartitionAction,
-    ) -> Result<(), Error> {
-        let (rid, how) = (container.rid, Progression::Automatic);
-        match action {
-            RepartitionAction::Split(range, reason) => {
-                self.split_for(rid, range, SplitPoint::ByteMedian, how, reason).await?;
-            }
-            RepartitionAction::Merge(pair) => {
-                self.merge_for(rid, &pair, how, JobReason::Surplus).await?;
-            }
-        }
-        Ok(())
-    }
-
     /// What to do about a container, given those of its ranges that may be changed.
-    fn needed_action(
-        &self,
-        container: &Container,
-        free: &[&PartitionRange],
-    ) -> Option<RepartitionAction> {
+    fn needed_job(&self, container: &Container, free: &[&PartitionRange]) -> Option<JobRequest> {
         if container.is_fixed() {
             return None;
         }
+        let job = |sources, split_at, reason| {
+            let (container, progression) = (container.rid, Progression::Automatic);
+            Some(JobRequest { container, sources, split_at, progression, reason })
+        };
         let settings = &self.inner.settings;
         let largest = free.iter().max_by_key(|r| (r.partition.bytes(), u32::MAX - r.id.0))?;
         if largest.partition.bytes() > settings.partition_bytes_max {
-            return Some(RepartitionAction::Split(largest.id, JobReason::Storage));
+            return job(vec![largest.id], Some(SplitPoint::ByteMedian), JobReason::Storage);
         }
         if self.needs_partitions(container) {
-            return Some(RepartitionAction::Split(largest.id, JobReason::Throughput));
+            return job(vec![largest.id], Some(SplitPoint::ByteMedian), JobReason::Throughput);
         }
         if settings.auto_merge {
-            return self.pair_to_merge(container, free).map(RepartitionAction::Merge);
+            return job(self.pair_to_merge(container, free)?, None, JobReason::Surplus);
         }
         None
     }

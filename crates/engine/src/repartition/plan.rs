@@ -10,31 +10,36 @@ use crate::catalog::Container;
 use crate::commit::logical_bytes;
 use crate::keys::{self, COUNTERS_BOUNDS, EpkForm};
 use crate::routing::{PartitionRange, RoutingMap};
-use crate::{Engine, Error, RangeId};
+use crate::{Engine, Error, RangeId, ResourceKind};
 
+use super::job::JobRequest;
 use super::{JobReason, SplitPoint};
 
 impl Engine {
-    /// The position at which to split `range`, strictly inside it.
-    pub(super) async fn split_point(
-        &self,
-        container: &Container,
-        range: &PartitionRange,
-        point: SplitPoint,
-        reason: JobReason,
-    ) -> Result<Epk, Error> {
+    /// The position at which to split the range of a request, strictly inside it; `None` for a
+    /// merge.
+    pub(super) async fn split_point(&self, request: &JobRequest) -> Result<Option<Epk>, Error> {
+        let (Some(point), Some(range)) = (&request.split_at, request.sources.first()) else {
+            return Ok(None);
+        };
+        let (container, range) = self.range_of(request.container, *range)?;
+        if container.is_fixed() {
+            return Err(Error::NotPartitionable("a fixed container is never split".into()));
+        }
         let definition = &container.spec.partition_key;
         let halfway = || {
             epk::midpoint(definition, &range.epk)
                 .ok_or_else(|| Error::NotPartitionable("the range is too narrow to divide".into()))
         };
-        match point {
-            SplitPoint::Midpoint => halfway(),
-            SplitPoint::At(at) if range.epk.min < at && at < range.epk.max => Ok(at),
-            SplitPoint::At(at) => Err(Error::NotPartitionable(format!(
-                "'{at}' does not lie inside the range '{}' to '{}'",
-                range.epk.min, range.epk.max
-            ))),
+        Ok(Some(match point {
+            SplitPoint::Midpoint => halfway()?,
+            SplitPoint::At(at) if range.epk.min < *at && *at < range.epk.max => at.clone(),
+            SplitPoint::At(at) => {
+                return Err(Error::NotPartitionable(format!(
+                    "'{at}' does not lie inside the range '{}' to '{}'",
+                    range.epk.min, range.epk.max
+                )));
+            }
             SplitPoint::ByteMedian => {
                 let form = EpkForm::of(definition);
                 let (store, p) = (Arc::clone(&self.inner.store), range.partition.id);
@@ -44,15 +49,30 @@ impl Engine {
                     })
                     .await?;
                 match median {
-                    Some(at) => Ok(at),
-                    None if reason == JobReason::Storage => Err(Error::NotPartitionable(
-                        "all items have the same partition key; choose a key with more values"
-                            .into(),
-                    )),
-                    None => halfway(),
+                    Some(at) => at,
+                    None if request.reason == JobReason::Storage => {
+                        return Err(Error::NotPartitionable(
+                            "all items have the same partition key; choose a key with more values"
+                                .into(),
+                        ));
+                    }
+                    None => halfway()?,
                 }
             }
-        }
+        }))
+    }
+
+    fn range_of(
+        &self,
+        container: ContainerRid,
+        range: RangeId,
+    ) -> Result<(Arc<Container>, PartitionRange), Error> {
+        let catalog = self.catalog();
+        let owner = catalog.container_by_rid(container).cloned().ok_or_else(|| {
+            Error::NotFound { kind: ResourceKind::Container, id: container.to_string() }
+        })?;
+        let found = owner.routing().by_id(range).cloned().ok_or(Error::RangeGone)?;
+        Ok((owner, found))
     }
 
     /// Checks that `ranges` can become one and returns what they cover.
