@@ -47,6 +47,7 @@ mod query_metrics;
 mod query_plan;
 mod query_text;
 mod ranked_query;
+mod replica;
 mod reply;
 mod request;
 mod resolve;

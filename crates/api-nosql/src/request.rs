@@ -7,11 +7,13 @@ use bytes::Bytes;
 use engine::ops::EtagCondition;
 use engine::{Admission, Priority};
 use front::RequestSource;
+use model::ContainerRid;
 
 use crate::address::Target;
 use crate::errors::ApiError;
 use crate::feed;
 use crate::headers::{self, HeaderName, Headers};
+use crate::replica::Replica;
 
 /// What a request does to its target. The numbers and names of other wires' operations become the
 /// verb that HTTP has for them.
@@ -55,14 +57,25 @@ pub(crate) struct RequestHead<'r> {
     /// states it and has use for it: only the account's description does.
     pub endpoint: Option<String>,
     pub headers: Headers,
+    /// What only clients in Direct mode send.
+    pub direct: Option<DirectFields>,
     pub source: RequestSource,
+}
+
+/// What a client in Direct mode says about where it believes its data to be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct DirectFields {
+    /// The replica whose address the client used.
+    pub replica: Option<Replica>,
+    /// The container that the client has under the name that it sends.
+    pub container_rid: Option<ContainerRid>,
 }
 
 impl RequestHead<'_> {
     /// The whole request.
     pub(crate) fn with_body(self, target: Target, body: Bytes) -> Request {
-        let Self { method, endpoint, headers, .. } = self;
-        Request { verb: Verb::of(method), target, endpoint, headers, body }
+        let Self { method, endpoint, headers, direct, .. } = self;
+        Request { verb: Verb::of(method), target, endpoint, headers, direct, body }
     }
 }
 
@@ -74,6 +87,9 @@ pub(crate) struct Request {
     /// As in [`RequestHead`].
     pub endpoint: Option<String>,
     pub headers: Headers,
+    /// As in [`RequestHead`].
+    #[expect(dead_code, reason = "read by the first wire that fills it")]
+    pub direct: Option<DirectFields>,
     pub body: Bytes,
 }
 

@@ -18,6 +18,7 @@ pub(crate) fn request_with(headers: &[(HeaderName, &str)], body: &'static [u8]) 
         target: Target::Databases,
         endpoint: None,
         headers: map,
+        direct: None,
         body: Bytes::from_static(body),
     }
 }

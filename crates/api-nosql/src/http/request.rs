@@ -25,6 +25,7 @@ pub(super) fn head(parts: &Parts, source: RequestSource) -> RequestHead<'_> {
         bytes: head_bytes(parts),
         endpoint: is_for_account.then(|| endpoint(parts, source.scheme)).flatten(),
         headers,
+        direct: None,
         source,
     }
 }
