@@ -475,7 +475,9 @@ fn hammer(arguments: &HostileArguments) -> anyhow::Result<ExitCode> {
     let options = hostile::HostileOptions { seed, noise: arguments.noise, crowd: arguments.crowd };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(hostile::run(&mut server, options))?;
-    println!("every hostile request was answered or its connection closed, and the server still serves");
+    println!(
+        "every hostile request was answered or its connection closed, and the server still serves"
+    );
     Ok(ExitCode::SUCCESS)
 }
 
