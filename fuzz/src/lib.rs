@@ -7,10 +7,10 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
+use account::{Key, KeyRing, Scheme};
 use api_nosql::fuzzing::{Limits, decode, encode};
 use api_nosql::{Account, Consistency, Service};
 use bytes::Bytes;
-use front::{Key, KeyRing, Scheme};
 use http_body_util::{BodyExt, Full};
 use hyper::Request;
 use lang::nosql::{self, Environment, PlanScope};

@@ -11,8 +11,8 @@ use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use account::{Bearer, Caller, Principal};
 use engine::{Catalog, Container, RequestContext};
-use front::{Bearer, Caller, Principal};
 use model::ErrorKind;
 use tracing::warn;
 

@@ -7,7 +7,7 @@ use crate::errors::ApiError;
 use crate::reply::Reply;
 use crate::request::{Request, Verb};
 use crate::{Service, resource};
-use front::KeyRing;
+use account::KeyRing;
 
 /// The default consistency an account promises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]

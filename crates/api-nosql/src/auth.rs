@@ -8,9 +8,9 @@
 use std::borrow::Cow;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use account::{Caller, Key, KeyRing, Signers};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use front::{Caller, Key, KeyRing, Signers};
 use model::{DatabaseRid, ErrorKind, Timestamp, limits};
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
@@ -127,7 +127,7 @@ pub fn sign(key: &str, method: &str, path: &str, now: SystemTime) -> Option<(Str
     let (link, _) = links(&segments, |_| false);
     let date = SignedDate { text: &text, is_x_ms: true };
     let signature =
-        front::sign(&Key::parse(key).ok()?, payload(method, &segments, &link, &date).as_bytes());
+        account::sign(&Key::parse(key).ok()?, payload(method, &segments, &link, &date).as_bytes());
     let plain = format!("type=master&ver=1.0&sig={signature}");
     let authorization = utf8_percent_encode(&plain, NON_ALPHANUMERIC).to_string();
     Some((text, authorization))

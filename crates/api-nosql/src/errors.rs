@@ -6,10 +6,11 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
+use account::TokenError;
 use bytes::Bytes;
 use engine::Etag;
 use engine::catalog::{OfferBounds, OfferRefused};
-use front::{BodyError, TokenError};
+use front_http::BodyError;
 use lang::SyntaxErrorKind;
 use model::{ErrorKind, json};
 use script::{ScriptError, ScriptFailure};

@@ -6,8 +6,9 @@ mod request;
 
 use std::sync::Arc;
 
+use account::{Caller, RequestSource};
 use bytes::Bytes;
-use front::{Caller, RequestSource, catch_panic};
+use front_http::catch_panic;
 use http_body_util::Full;
 use hyper::Response;
 use hyper::body::Body;
@@ -69,7 +70,7 @@ impl Service {
     /// protect. Its `Authorization` is `Bearer` with an account key, or a signature as in requests
     /// of this API. `None` if it has none.
     pub fn authenticate(&self, parts: &Parts) -> Result<Option<Caller>, Denied> {
-        let head = request::head(parts, front::Scheme::Http.into());
+        let head = request::head(parts, account::Scheme::Http.into());
         self.key_holder(&head, address::segments_of(head.path, parts.uri.query()))
     }
 }

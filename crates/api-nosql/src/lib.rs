@@ -64,7 +64,7 @@ mod session;
 mod test_support;
 mod users;
 
-pub use account::{Account, Consistency};
+pub use self::account::{Account, Consistency};
 pub use admin_query::{
     AdminQuery, AdminQueryError, AdminQueryPage, Condition, Explanation, Outcome,
     PartitionExplanation, PartitionWork, QueryErrorSpan,

@@ -51,4 +51,4 @@ pub struct WireFormat {
 }
 
 /// An answered request, for the observer.
-pub type Observation = front::Observation<Operation, WireFormat>;
+pub type Observation = account::Observation<Operation, WireFormat>;

@@ -3,10 +3,10 @@
 
 use std::borrow::Cow;
 
+use account::RequestSource;
 use bytes::Bytes;
 use engine::ops::EtagCondition;
 use engine::{Admission, Priority};
-use front::RequestSource;
 use model::ContainerRid;
 
 use crate::address::Target;

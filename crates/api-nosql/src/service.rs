@@ -3,13 +3,11 @@
 use std::sync::{Arc, LazyLock, OnceLock};
 use std::time::Duration;
 
+use account::{Caller, Directory, DirectoryMode, Key, KeyRing, Observer, RequestSource};
 use arc_swap::ArcSwap;
 use engine::components::Clock;
 use engine::{Container, Engine, RequestContext, Served, Source};
-use front::{
-    Bodies, Caller, Directory, DirectoryMode, Key, KeyRing, Observer, RequestIds, RequestLimits,
-    RequestSource,
-};
+use front_http::{Bodies, RequestIds, RequestLimits};
 use model::{ErrorKind, limits};
 use script::Scripts;
 use tracing::{Level, debug, enabled, error};

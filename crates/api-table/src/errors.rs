@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use front::BodyError;
+use front_http::BodyError;
 use hyper::StatusCode;
 use lang::{SyntaxError, SyntaxErrorKind};
 use model::ErrorKind;

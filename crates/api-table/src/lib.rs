@@ -32,7 +32,7 @@ mod stored;
 mod tables;
 mod xml;
 
-pub use front::DEVELOPMENT_KEY;
+pub use account::DEVELOPMENT_KEY;
 pub use observe::{Observation, Operation};
 pub use service::{Accounts, DEVELOPMENT_ACCOUNT, Hooks, Service};
 

@@ -70,4 +70,4 @@ impl Operation {
 }
 
 /// An answered request, for the observer.
-pub type Observation = front::Observation<Operation>;
+pub type Observation = account::Observation<Operation>;

@@ -1,7 +1,7 @@
 //! Responses, with every header that the protocol requires on all of them.
 
 use bytes::Bytes;
-use front::decimal;
+use front_http::decimal;
 use http_body_util::Full;
 use hyper::header::{
     CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderMap, HeaderName, HeaderValue, LOCATION, RETRY_AFTER,

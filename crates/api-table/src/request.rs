@@ -1,8 +1,8 @@
 //! The request value that handlers receive: its account, target, options and whole body.
 
+use account::Scheme;
 use bytes::Bytes;
 use engine::ops::EtagCondition;
-use front::Scheme;
 use hyper::Method;
 use hyper::header::{ACCEPT, HeaderMap, HeaderName, IF_MATCH};
 

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use account::{
+    Bearer, Caller, DEVELOPMENT_KEY, Directory, Key, KeyRing, Observer, RequestSource, Signers,
+};
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use engine::{Admission, Container, Engine, RequestContext, Source};
-use front::{
-    Bearer, Bodies, Caller, DEVELOPMENT_KEY, Directory, Key, KeyRing, Observer, RequestIds,
-    RequestLimits, RequestSource, Signers, catch_panic, head_bytes,
-};
+use front_http::{Bodies, RequestIds, RequestLimits, catch_panic, head_bytes};
 use http_body_util::Full;
 use hyper::body::Body;
 use hyper::header::{ACCEPT, AUTHORIZATION, HOST, HeaderMap, HeaderValue};
@@ -536,7 +536,7 @@ impl Service {
         }
     }
 
-    fn refused_token(&self, refused: &front::TokenError) -> TableError {
+    fn refused_token(&self, refused: &account::TokenError) -> TableError {
         let authority = self.hooks.directory.authority().unwrap_or_default();
         let error = TableError::new(401, "InvalidAuthenticationInfo", refused.to_string());
         challenged(error, authority)

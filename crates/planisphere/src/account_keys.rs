@@ -8,9 +8,9 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use account::{Key, KeyRing};
 use anyhow::{Context, anyhow, bail};
 use engine::components::Random;
-use front::{Key, KeyRing};
 
 use crate::config::{Listen, Secret, Settings};
 use crate::{key_store, private_file};
@@ -160,8 +160,8 @@ fn refuse_well_known_off_loopback(ring: &KeyRing, listen: &Listen) -> anyhow::Re
 
 #[cfg(test)]
 mod tests {
+    use account::{DEVELOPMENT_KEY, WELL_KNOWN_KEY};
     use engine::components::SystemRandom;
-    use front::{DEVELOPMENT_KEY, WELL_KNOWN_KEY};
 
     use super::*;
     use crate::config::Bind;

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use front::Key;
+use account::Key;
 use serde_json::json;
 
 use crate::account_keys::KeyOrigin;

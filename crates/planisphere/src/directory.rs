@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use account::{Directory, DirectoryMode, DirectoryRules, JwkSet, Principals};
 use anyhow::{Context, anyhow, bail};
 use bytes::Bytes;
-use front::{Directory, DirectoryMode, DirectoryRules, JwkSet, Principals};
 use http_body_util::{BodyExt, Empty, Limited};
 use hyper::header::HOST;
 use hyper::{Request, Uri};

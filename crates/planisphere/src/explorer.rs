@@ -170,7 +170,7 @@ fn escaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use front::WELL_KNOWN_KEY;
+    use account::WELL_KNOWN_KEY;
 
     use super::*;
 

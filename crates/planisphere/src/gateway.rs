@@ -4,9 +4,9 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
+use account::{Key, RequestSource, Scheme};
 use api_nosql::Service;
 use bytes::Bytes;
-use front::{Key, RequestSource, Scheme};
 use http_body_util::Full;
 use hyper::body::{Body, Incoming};
 use hyper::header::{self, HeaderValue};
@@ -302,9 +302,10 @@ fn respond(status: StatusCode, media_type: HeaderValue, body: String) -> Respons
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use account::{Directory, DirectoryMode, Key, KeyRing};
     use api_nosql::{Account, Consistency};
     use engine::{Components, Engine};
-    use front::{Directory, DirectoryMode, Key, KeyRing, RequestLimits};
+    use front_http::RequestLimits;
     use http_body_util::BodyExt;
     use storage::MemoryStore;
 

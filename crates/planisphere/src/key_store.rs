@@ -9,10 +9,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use account::{Key, KeyKind, KeyRing};
 use anyhow::{Context, anyhow};
 use api_nosql::Service;
 use engine::components::Random;
-use front::{Key, KeyKind, KeyRing};
 use serde::{Deserialize, Serialize};
 
 use crate::account_keys::generate;

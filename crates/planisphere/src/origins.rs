@@ -12,7 +12,7 @@ pub(crate) mod cors;
 
 use std::net::{IpAddr, Ipv6Addr};
 
-use front::Scheme;
+use account::Scheme;
 use hyper::header::{HOST, HeaderMap, HeaderName, HeaderValue, ORIGIN, REFERER};
 use hyper::{Request, Uri};
 

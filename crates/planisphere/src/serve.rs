@@ -6,10 +6,11 @@
 
 use std::sync::Arc;
 
+use account::{Directory, KeyRing};
 use anyhow::Context;
 use api_nosql::{Account, Consistency, FaultInjector, Hooks, ScriptLimits, Service};
 use engine::{Components, Engine};
-use front::{Directory, KeyRing, RequestLimits};
+use front_http::RequestLimits;
 use storage::LocalStore;
 use tracing::{info, warn};
 
@@ -279,7 +280,7 @@ mod tests {
 
     #[test]
     fn the_key_that_everybody_knows_is_good_on_loopback_only() {
-        let ring = KeyRing::single(front::Key::well_known());
+        let ring = KeyRing::single(account::Key::well_known());
         let mut settings = Settings::default();
         for (bind, is_loopback) in [("127.0.0.1", true), ("::1", true), ("0.0.0.0", false)] {
             settings.listen.bind = bind.to_owned().try_into().expect("an address");

@@ -24,7 +24,7 @@ fn ring() -> KeyRing {
 }
 
 fn sign(key: &Key, text: &str) -> String {
-    front::sign(key, text.as_bytes())
+    account::sign(key, text.as_bytes())
 }
 
 fn encoded(signature: &str) -> String {

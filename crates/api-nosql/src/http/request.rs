@@ -1,7 +1,8 @@
 //! From the head of an HTTP request to what the API knows of a request.
 
+use account::{RequestSource, Scheme};
 use bytes::Bytes;
-use front::{RequestSource, Scheme, head_bytes};
+use front_http::head_bytes;
 use hyper::header::{HOST, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::http::uri::Authority;

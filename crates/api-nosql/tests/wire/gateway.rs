@@ -1,8 +1,8 @@
 //! The stages of every request: address, caller, headers, limits, common reply headers.
 
 use crate::support::{Answer, TestService, account};
+use account::{Key, KeyRing};
 use api_nosql::Consistency;
-use front::{Key, KeyRing};
 use serde_json::json;
 
 #[tokio::test]

@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, Mutex};
 
+use account::Observer;
 use api_nosql::{Observation, Operation, RequestedConsistency};
-use front::Observer;
 
 use crate::support::TestService;
 

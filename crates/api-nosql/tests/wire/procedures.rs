@@ -7,7 +7,7 @@ use api_nosql::{AdminQuery, Hooks, ScriptLimits, Service};
 use engine::components::{Clock, SystemClock, SystemRandom, TokioSpawner};
 use engine::gather::GatherRequest;
 use engine::{Components, Engine, Settings};
-use front::RequestLimits;
+use front_http::RequestLimits;
 use serde_json::{Value, json};
 use storage::MemoryStore;
 use testkit::harness::Harness;
@@ -82,7 +82,7 @@ async fn a_procedure_gets_arguments_and_answers() {
     define(&s, "sprocs", "p", "function () {}").await;
     call(&s, "p", "[").await.expect(400);
     s.call("POST", &format!("{C}/sprocs/p")).body("[]").send().await.expect(400);
-    let read_only = Some(front::Key::from_bytes(&[3; 64]));
+    let read_only = Some(account::Key::from_bytes(&[3; 64]));
     let call = s.call("POST", &format!("{C}/sprocs/p")).key(read_only);
     call.header("x-ms-documentdb-partitionkey", r#"["k"]"#).send().await.expect(403);
 }

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
+use account::{Key, KeyRing, Observer, Scheme};
 use api_nosql::{Account, Consistency, Hooks, Observation, ScriptLimits, Service};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use engine::Settings;
-use front::{Key, KeyRing, Observer, RequestLimits, Scheme};
+use front_http::RequestLimits;
 use hmac::{Hmac, KeyInit, Mac};
 use http_body_util::{BodyExt, Full};
 use hyper::Request;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use front::Key;
+use account::Key;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 

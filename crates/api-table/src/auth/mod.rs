@@ -7,7 +7,7 @@
 mod sas;
 mod shared_key;
 
-use front::{Caller, Principal};
+use account::{Caller, Principal};
 
 use crate::address::Keys;
 use crate::errors::{Mismatch, TableError};

@@ -3,9 +3,9 @@
 use std::net::IpAddr;
 use std::time::{Duration, UNIX_EPOCH};
 
+use account::{Caller, Scheme};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use front::{Caller, Scheme};
 use model::Timestamp;
 use model::edm::parse_date;
 
@@ -260,7 +260,7 @@ fn is_within(peer: IpAddr, range: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use front::{Key, KeyRing, Signers};
+    use account::{Key, KeyRing, Signers};
 
     use super::*;
 

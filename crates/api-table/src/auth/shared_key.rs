@@ -117,7 +117,7 @@ impl Signed<'_> {
 
 #[cfg(test)]
 mod tests {
-    use front::{Key, KeyRing, Signers};
+    use account::{Key, KeyRing, Signers};
     use hyper::header::HeaderValue;
 
     use super::*;

@@ -1,6 +1,6 @@
 //! Authentication and authorization: keys, shared access signatures, stored policies, tokens.
 
-use front::{Key, sign};
+use account::{Key, sign};
 
 use crate::support::{Answer, TestService, development_key};
 

@@ -189,7 +189,7 @@ async fn what_is_no_batch_is_refused_as_a_whole() {
     batch(&s, "garbage").send().await.refused(400, "InvalidInput");
     let json = s.call("POST", "/$batch").header("content-type", "application/json").body("{}");
     json.send().await.refused(415, "MediaTypeNotSupported");
-    let signed = batch(&s, &multipart(&[])).key(front::Key::from_bytes(&[9; 64]));
+    let signed = batch(&s, &multipart(&[])).key(account::Key::from_bytes(&[9; 64]));
     signed.send().await.refused(403, "AuthenticationFailed");
     let large = entity(&"x".repeat(4 * 1024 * 1024));
     submit(&s, &[("POST", "/demo", "", &large)]).await.refused(413, "RequestBodyTooLarge");

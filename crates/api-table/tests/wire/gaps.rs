@@ -149,7 +149,7 @@ async fn gap_11_what_is_unusual_is_taken() {
 async fn gaps_12_and_13_errors_have_their_codes() {
     let s = TestService::with_table().await;
     s.post("/Tables", r#"{"TableName":"a$b"}"#).await.refused(400, "InvalidResourceName");
-    let key = front::Key::from_bytes(&[9; 64]);
+    let key = account::Key::from_bytes(&[9; 64]);
     s.call("GET", "/Tables").key(key).send().await.refused(403, "AuthenticationFailed");
 }
 

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
+use account::{Directory, DirectoryMode, Key, KeyRing, RequestSource, Scheme};
 use api_table::{Accounts, DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY, Flavour, Hooks, Service};
 use bytes::Bytes;
 use engine::{Container, Settings, Throttling};
-use front::{Directory, DirectoryMode, Key, KeyRing, RequestLimits, RequestSource, Scheme};
+use front_http::RequestLimits;
 use http_body_util::{BodyExt, Full};
 use hyper::Request;
 use hyper::header::HeaderMap;
@@ -228,7 +229,7 @@ impl Call<'_> {
                     "{method}\n\n{}\n{date}\n/{account}{plain}{comp}",
                     header("content-type")
                 );
-                let signature = front::sign(&key, payload.as_bytes());
+                let signature = account::sign(&key, payload.as_bytes());
                 let value = format!("SharedKey {account}:{signature}");
                 request = request.header("authorization", value);
             }

@@ -112,7 +112,7 @@ async fn addresses_below_a_table_are_refused_as_the_service_refuses_them() {
 #[tokio::test]
 async fn accounts_have_tables_of_their_own() {
     let s = TestService::with_table().await;
-    let key = front::Key::from_bytes(&[7; 64]);
+    let key = account::Key::from_bytes(&[7; 64]);
     let other = |method: &str, path: &str| s.call(method, "").path(path).key(key.clone());
     let list = other("GET", "/other/Tables").send().await;
     assert_eq!(list.expect(200).json()["value"].as_array().unwrap().len(), 0);

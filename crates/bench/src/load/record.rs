@@ -5,12 +5,12 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
+use account::{Key, KeyRing, Scheme, WELL_KNOWN_KEY};
 use anyhow::{Context, ensure};
 use api_nosql::{Account, Consistency, Service};
 use bytes::Bytes;
 use engine::Container;
 use engine::ops::ItemOp;
-use front::{Key, KeyRing, Scheme, WELL_KNOWN_KEY};
 use http_body_util::{BodyExt, Full};
 use hyper::Request;
 use storage::{Durability, LocalStore, MemoryStore, StoreError, WriteBatch, forward_store};

@@ -7,8 +7,8 @@
 //! A browser on this machine is such a caller too; requests that it sends for pages of other sites
 //! are refused earlier ([`crate::origins`]).
 
+use account::Caller;
 use api_nosql::{Denied, Service};
-use front::Caller;
 use hyper::header::{FORWARDED, HeaderName, VIA};
 use hyper::http::request::Parts;
 

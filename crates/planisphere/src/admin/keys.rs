@@ -1,6 +1,6 @@
 //! The account's keys: list and regenerate.
 
-use front::{Key, KeyKind};
+use account::{Key, KeyKind};
 use tracing::error;
 
 use super::Admin;

@@ -1,10 +1,10 @@
 use std::pin::Pin;
 use std::task::Poll;
 
+use account::{Key, KeyRing};
 use api_nosql::{Account, Consistency};
 use engine::ops::{ItemBody, ItemOp};
 use engine::{Components, Container, Settings};
-use front::{Key, KeyRing};
 use http_body_util::BodyExt;
 use model::{PartitionKey, PartitionKeyComponent};
 use serde_json::{Value, json};
@@ -49,9 +49,9 @@ async fn fixture(ranges: u32) -> Fixture {
         local_auth: true,
     };
     let requests = Arc::new(Requests::default());
-    let observer: Arc<dyn front::Observer<api_nosql::Observation>> =
+    let observer: Arc<dyn account::Observer<api_nosql::Observation>> =
         Arc::<Requests>::clone(&requests);
-    let limits = front::RequestLimits::default();
+    let limits = front_http::RequestLimits::default();
     let faults = Arc::new(Faults::default());
     let hooks = api_nosql::Hooks {
         observer: Some(observer),
@@ -375,7 +375,7 @@ async fn the_management_api_says_what_there_is_and_what_was_counted() {
         .body(Full::new(Bytes::new()))
         .unwrap();
     // Refused for its missing signature before any other check.
-    fixture.admin.service.serve(request, front::Scheme::Http).await;
+    fixture.admin.service.serve(request, account::Scheme::Http).await;
     let after = fixture.get("/health").await;
     assert_eq!(after["defaultConsistencyRequests"], json!(1));
 }

@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
+use account::WELL_KNOWN_KEY;
 use anyhow::{Context, anyhow, bail};
 use bytes::Bytes;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, value_parser};
-use front::WELL_KNOWN_KEY;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::client::conn::http1::SendRequest;
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderMap, HeaderName, RETRY_AFTER};

@@ -1,7 +1,7 @@
 //! `planisphere keys`: list and regenerate the account's keys.
 
+use account::KeyKind;
 use clap::{Arg, ArgMatches, Command};
-use front::KeyKind;
 use serde_json::Value;
 
 use super::client::{self, Client};

@@ -13,8 +13,8 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use account::KeyRing;
 use api_table::Flavour;
-use front::KeyRing;
 use serde::Deserialize;
 
 pub(crate) use keys::{EVERYDAY, KEYS, Key, REPLACED, explain};
@@ -525,7 +525,7 @@ fn read_account(text: &str) -> Result<(String, KeyRing), String> {
         return Err("table.accounts: a name has 3 to 24 letters and digits".to_owned());
     }
     let mut keys = parts.map(|key| {
-        front::Key::parse(key).map_err(|error| format!("table.accounts: of {name}, {error}"))
+        account::Key::parse(key).map_err(|error| format!("table.accounts: of {name}, {error}"))
     });
     let first = keys.next().ok_or_else(|| format!("table.accounts: {name} has no key"))??;
     let secondary = keys.next().transpose()?;

@@ -7,9 +7,9 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use account::Observer;
 use api_nosql::{Observation, Operation};
 use api_table::Operation as TableOperation;
-use front::Observer;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;

@@ -91,7 +91,7 @@ fn a_readonly_key_reads_and_does_not_write() {
 }
 
 fn short_fingerprint(key: &str) -> String {
-    front::Key::parse(key).unwrap().short_fingerprint()
+    account::Key::parse(key).unwrap().short_fingerprint()
 }
 
 /// Requests a new key on the admin port, with or without a key of the account.
