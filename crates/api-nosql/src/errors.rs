@@ -11,7 +11,7 @@ use bytes::Bytes;
 use engine::Etag;
 use engine::catalog::{OfferBounds, OfferRefused};
 use front_http::BodyError;
-use lang::SyntaxErrorKind;
+use lang::{SyntaxError, SyntaxErrorKind};
 use model::{ErrorKind, json};
 use script::{ScriptError, ScriptFailure};
 
@@ -382,17 +382,15 @@ impl From<engine::Error> for ApiError {
                 out.extra_mut().etag = Some(etag);
                 out
             }
-            E::BadRequest(message) | E::PartitionKeyMismatch(message) => {
-                ApiError::new(kind, message)
-            }
+            E::InvalidRequest(invalid) => ApiError::new(kind, texts::invalid_request(&invalid)),
+            E::PartitionKeyMismatch(mismatch) => simple(texts::key_mismatch(mismatch)),
             E::Unfit(_) => ApiError::new(kind, error.to_string()),
             E::ContainerRecreated => simple(
                 "The intended collection rid does not match the collection found under the name. \
                  Refresh the cached collection and retry.",
             ),
-            E::Syntax(error) => ApiError::new(kind, syntax_text(&error)),
             E::Evaluation(error) => ApiError::new(kind, evaluation_text(error)),
-            E::QueryNotSupported(reason) => ApiError::new(kind, errors_text(&reason)),
+            E::QueryLimit(limit) => ApiError::new(kind, errors_text(texts::query_limit(limit))),
             E::PartitionKeyFull { limit_bytes } => {
                 let limit = size_text(limit_bytes);
                 ApiError::new(kind, format!("Partition key reached maximum size of {limit}"))
@@ -413,7 +411,8 @@ impl From<engine::Error> for ApiError {
                 out
             }
             E::RangeGone | E::RangeMoving => simple(GONE),
-            E::NotPartitionable(message) | E::Busy(message) => ApiError::new(kind, message),
+            E::NotPartitionable(message) => ApiError::new(kind, message),
+            E::Busy(busy) => ApiError::new(kind, texts::busy(busy)),
             E::SessionNotAvailable => {
                 simple("The read session is not available for the input session token.")
             }
@@ -428,6 +427,12 @@ impl From<engine::Error> for ApiError {
             }
             E::Internal(detail) => ApiError::internal().with_detail(detail),
         }
+    }
+}
+
+impl From<SyntaxError> for ApiError {
+    fn from(error: SyntaxError) -> Self {
+        Self::new(ErrorKind::Syntax, syntax_text(&error))
     }
 }
 
@@ -507,7 +512,7 @@ fn errors_text(reason: &str) -> String {
 
 /// The service's envelope of compiler errors. Errors that are found late have a bare number as code
 /// and no position, or neither.
-fn syntax_text(error: &lang::SyntaxError) -> String {
+fn syntax_text(error: &SyntaxError) -> String {
     let place = format!("\"location\":{{\"start\":{},\"end\":{}}},", error.start, error.end);
     let (place, quote) = match error.kind {
         SyntaxErrorKind::Syntax | SyntaxErrorKind::NotSupported => (place.as_str(), "\""),
@@ -538,6 +543,8 @@ fn evaluation_text(error: query::EvalError) -> String {
         | query::EvalError::MemoryExceeded => errors_text(&error.to_string()),
     }
 }
+
+pub(crate) mod texts;
 
 #[cfg(test)]
 mod tests;

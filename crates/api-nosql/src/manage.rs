@@ -8,7 +8,7 @@ use bytes::Bytes;
 use engine::{Container, Database, Offer, Throughput};
 use model::ErrorKind;
 
-use crate::errors::ApiError;
+use crate::errors::{ApiError, texts};
 use crate::faults::FaultSubject;
 use crate::operation::Operation;
 use crate::{Service, containers, policy, resource};
@@ -37,7 +37,14 @@ impl From<ApiError> for ManagementError {
 impl From<engine::Error> for ManagementError {
     fn from(error: engine::Error) -> Self {
         let (kind, retry_after) = (error.kind(), error.retry_after());
-        Self { kind, message: error.to_string(), retry_after }
+        let message = if let engine::Error::InvalidRequest(invalid) = &error {
+            texts::invalid_request(invalid).into_owned()
+        } else if let engine::Error::Busy(busy) = error {
+            texts::busy(busy)
+        } else {
+            error.to_string()
+        };
+        Self { kind, message, retry_after }
     }
 }
 

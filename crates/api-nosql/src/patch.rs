@@ -75,7 +75,7 @@ fn compile_condition(condition: Option<Value>) -> Result<Option<query::Plan>, Ap
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => match lang::nosql::compile_condition(&text) {
             Ok(plan) => Ok(Some(plan)),
-            Err(error) => Err(engine::Error::from(error).into()),
+            Err(error) => Err(error.into()),
         },
         Some(_) => Err(bad_syntax("The property 'condition' must be a string.")),
     }

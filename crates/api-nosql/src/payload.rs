@@ -2,8 +2,8 @@
 //! demands it.
 
 use bytes::Bytes;
-use engine::StoredItem;
 use engine::ops::ItemBody;
+use engine::{InvalidRequest, StoredItem};
 use model::rid::IdError;
 use model::{Value, json, limits};
 
@@ -45,7 +45,7 @@ fn with_short_id(body: ItemBody) -> Result<ItemBody, ApiError> {
     match body.value().field("id") {
         Some(Value::String(id)) if id.len() > MAX => {
             let error = IdError::TooLong { max: MAX, unit: "bytes" };
-            Err(engine::invalid_name(id, &error, MAX + 1).into())
+            Err(engine::Error::from(InvalidRequest::id(id, error, MAX + 1)).into())
         }
         _ => Ok(body),
     }

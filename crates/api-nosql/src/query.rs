@@ -193,7 +193,7 @@ fn compile(
 
 /// Advice on the query text, in the form that clients read.
 fn advice_text(query: &QueryText) -> Result<String, ApiError> {
-    let advice = lang::nosql::advice(&query.text).map_err(engine::Error::from)?;
+    let advice = lang::nosql::advice(&query.text)?;
     let entry = |advice: lang::nosql::Advice| format!(r#"{{"Id":"{}","Params":[]}}"#, advice.id());
     let list = advice.into_iter().map(entry).collect::<Vec<_>>().join(",");
     Ok(percent_encoding::utf8_percent_encode(&format!("[{list}]"), NON_ALPHANUMERIC).to_string())

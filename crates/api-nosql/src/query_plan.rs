@@ -47,8 +47,7 @@ pub(crate) fn plan_of(
     has_partition_key: bool,
 ) -> Result<GatewayPlan, ApiError> {
     let scope = PlanScope { key_paths: &definition.paths, has_partition_key };
-    let plan = lang::nosql::gateway_plan(environment, &query.text, &query.parameters, scope);
-    plan.map_err(|error| engine::Error::from(error).into())
+    Ok(lang::nosql::gateway_plan(environment, &query.text, &query.parameters, scope)?)
 }
 
 /// Refuses a plan that the client could not carry out.

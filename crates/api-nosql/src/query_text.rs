@@ -118,7 +118,7 @@ impl QueryText {
 
     /// The syntax tree of the query, with names not yet resolved.
     pub(crate) fn parsed(&self) -> Result<ast::Query, ApiError> {
-        lang::nosql::parse(&self.text).map_err(|error| engine::Error::from(error).into())
+        Ok(lang::nosql::parse(&self.text)?)
     }
 
     /// The plan of the query, made from its syntax tree.
@@ -127,8 +127,7 @@ impl QueryText {
         parsed: &ast::Query,
         environment: &Environment,
     ) -> Result<query::Plan, ApiError> {
-        lang::nosql::lower_in(environment, &self.text, parsed, &self.parameters)
-            .map_err(|error| engine::Error::from(error).into())
+        Ok(lang::nosql::lower_in(environment, &self.text, parsed, &self.parameters)?)
     }
 
     /// The compiled plan of the query.

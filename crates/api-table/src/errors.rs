@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
+use engine::InvalidRequest;
 use front_http::BodyError;
 use hyper::StatusCode;
 use lang::{SyntaxError, SyntaxErrorKind};
@@ -279,6 +280,9 @@ impl TableError {
             // The disk monitor logs it once, not for each request.
             return Self::new(503, "ServerBusy", format!("The server is busy: {error}."));
         }
+        if let engine::Error::InvalidRequest(invalid) = &error {
+            return Self::of_invalid_request(invalid);
+        }
         match error.kind() {
             ErrorKind::NotFound | ErrorKind::OwnerNotFound => Self::resource_not_found(),
             ErrorKind::AlreadyExists | ErrorKind::UniqueKeyViolation => {
@@ -314,6 +318,43 @@ impl TableError {
             }
             ErrorKind::NotSupported => Self::not_implemented(),
             ErrorKind::FailedDependency | ErrorKind::Internal => Self::internal(error.to_string()),
+        }
+    }
+
+    fn of_invalid_request(invalid: &InvalidRequest) -> Self {
+        use InvalidRequest as I;
+        match invalid {
+            I::CatalogFull { count_max } => Self::invalid_input(format!(
+                "This server holds at most {count_max} databases and containers."
+            )),
+            I::Id { shown, reason, too_long } => Self::invalid_input(format!(
+                "The input name '{shown}' is invalid: {reason}. Ensure to provide a unique \
+                 non-empty string less than '{too_long}' characters."
+            )),
+            I::PartitionKey(error) => {
+                Self::invalid_input(format!("The partition key is invalid: {error}."))
+            }
+            I::TimeToLive { value } => Self::invalid_input(format!(
+                "The input ttl '{value}' is invalid. Ensure to provide a nonzero positive integer \
+                 less than or equal to '{}', or '-1' which means never expire.",
+                i32::MAX
+            )),
+            // No operation of this API fails for these reasons.
+            I::OpaqueResourcesFull { .. }
+            | I::ItemText(_)
+            | I::ItemNotObject
+            | I::IdMissing
+            | I::IdNotString
+            | I::PartitionKeyMissing
+            | I::PatchCondition(_)
+            | I::Patch(_)
+            | I::PatchMovesItem
+            | I::Continuation
+            | I::FeedContinuation
+            | I::FeedContinuationTooLong
+            | I::VersionsNotKept
+            | I::VersionsStart(_)
+            | I::VersionsRemoved => Self::invalid_inputs(),
         }
     }
 

@@ -12,7 +12,7 @@ use model::{ContainerRid, limits};
 use query::exec::RowPosition;
 use sha2::{Digest, Sha256};
 
-use crate::Error;
+use crate::{Error, InvalidRequest};
 
 const VERSION: u8 = 1;
 const MAC_BYTES: usize = 12;
@@ -131,8 +131,7 @@ impl TokenKey {
     }
 
     pub(crate) fn open(&self, container: ContainerRid, token: &str) -> Result<PagePosition, Error> {
-        self.read(container, token)
-            .ok_or_else(|| Error::BadRequest("Invalid Continuation Token".into()))
+        self.read(container, token).ok_or_else(|| InvalidRequest::Continuation.into())
     }
 
     fn read(&self, container: ContainerRid, token: &str) -> Option<PagePosition> {

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use model::ErrorKind;
 
+use crate::invalid_request::{InvalidRequest, KeyMismatch};
+
 /// The kinds of named resources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ResourceKind {
@@ -44,6 +46,34 @@ impl std::fmt::Display for ResourceKind {
             ResourceKind::Script => "script",
         })
     }
+}
+
+/// The limit that a query ran into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum QueryLimit {
+    /// A query that must read all of its rows has passed its deadline.
+    #[error("the query scans more items than its time limit allows")]
+    Time,
+    /// A page would end at a row whose position is too long for a continuation.
+    #[error("a page can't end at a row whose sort key is this long")]
+    SortKey,
+}
+
+/// The other change of a resource that is under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Busy {
+    /// The throughput is still being scaled.
+    #[error("the throughput is still being scaled by an earlier request; please retry later")]
+    Scaling,
+    /// As many splits and merges of the container are under way as may be.
+    #[error("too many splits and merges of the container are under way")]
+    Jobs,
+    /// A split or merge of the range is under way.
+    #[error("the range is already being split or merged")]
+    Range,
+    /// A split or merge takes its steps by itself.
+    #[error("the job runs automatically")]
+    AutomaticJob,
 }
 
 /// Why an engine operation failed. Callers decide by [`Error::kind`]; the text is for people and
@@ -91,25 +121,22 @@ pub enum Error {
     },
     /// The request is malformed or against the rules.
     #[error("{0}")]
-    BadRequest(String),
+    InvalidRequest(Box<InvalidRequest>),
     /// The changed item violates a rule of the front end that requested the change.
     #[error("the changed item is against rule {0}")]
     Unfit(u16),
     /// The partition key does not fit the definition or the item.
     #[error("{0}")]
-    PartitionKeyMismatch(String),
+    PartitionKeyMismatch(#[from] KeyMismatch),
     /// The container's name denotes another container than the caller meant.
     #[error("the container was deleted and created again")]
     ContainerRecreated,
-    /// A query text that can't be compiled.
-    #[error("{0}")]
-    Syntax(Box<lang::SyntaxError>),
     /// A row of a query could not be evaluated.
     #[error(transparent)]
     Evaluation(#[from] query::EvalError),
-    /// A query that ran into its limits or a feature that is not there.
+    /// A query that ran into a limit.
     #[error("{0}")]
-    QueryNotSupported(String),
+    QueryLimit(#[from] QueryLimit),
     /// A logical partition is full.
     #[error("partition key reached maximum size of {limit_bytes} bytes")]
     PartitionKeyFull {
@@ -158,7 +185,7 @@ pub enum Error {
     NotPartitionable(String),
     /// Another change of the same resource is under way.
     #[error("{0}")]
-    Busy(String),
+    Busy(#[from] Busy),
     /// The partition has not reached the caller's session token.
     #[error("the read session is not available for the input session token")]
     SessionNotAvailable,
@@ -209,15 +236,14 @@ impl Error {
             Error::PreconditionFailed => ErrorKind::PreconditionFailed,
             Error::PatchConditionFailed => ErrorKind::PatchConditionFailed,
             Error::NotModified { .. } => ErrorKind::NotModified,
-            Error::BadRequest(_) | Error::Unfit(_) | Error::OfferRefused(_) => {
+            Error::InvalidRequest(_) | Error::Unfit(_) | Error::OfferRefused(_) => {
                 ErrorKind::BadRequest
             }
             Error::PartitionKeyMismatch(_) => ErrorKind::PartitionKeyMismatch,
             Error::ContainerRecreated => ErrorKind::ContainerRecreated,
-            Error::Syntax(_) => ErrorKind::Syntax,
             Error::Evaluation(query::EvalError::NonFiniteNumber) => ErrorKind::NonFiniteNumber,
             Error::Evaluation(_) => ErrorKind::BadRequest,
-            Error::QueryNotSupported(_) => ErrorKind::NotSupported,
+            Error::QueryLimit(_) => ErrorKind::NotSupported,
             Error::PartitionKeyFull { .. } | Error::ContainerFull { .. } => {
                 ErrorKind::PartitionKeyFull
             }
@@ -243,25 +269,15 @@ impl Error {
     }
 }
 
-/// A refused id, in the service's words. A long id is cut: it may be megabytes.
-pub fn invalid_name(id: &str, error: &model::rid::IdError, chars_max: usize) -> Error {
-    const SHOWN_CHARS: usize = 64;
-    let shown: String = id.chars().take(SHOWN_CHARS).collect();
-    Error::BadRequest(format!(
-        "The input name '{shown}' is invalid: {error}. Ensure to provide a unique non-empty string \
-         less than '{chars_max}' characters."
-    ))
-}
-
 impl From<storage::StoreError> for Error {
     fn from(error: storage::StoreError) -> Self {
         Error::Storage(error.to_string())
     }
 }
 
-impl From<lang::SyntaxError> for Error {
-    fn from(error: lang::SyntaxError) -> Self {
-        Error::Syntax(Box::new(error))
+impl From<InvalidRequest> for Error {
+    fn from(invalid: InvalidRequest) -> Self {
+        Error::InvalidRequest(Box::new(invalid))
     }
 }
 

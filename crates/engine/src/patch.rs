@@ -75,9 +75,9 @@ pub enum PatchOp {
     },
 }
 
-/// Why a patch can't be applied to an item. The texts are those the service documents.
+/// Why a patch can't be applied to an item.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("For Operation({operation}): {reason}. Learn more: https://aka.ms/cosmosdbpatchdocs")]
+#[error("operation {operation} of the patch: {reason}")]
 pub struct PatchError {
     /// Which change, counted from 1.
     pub operation: usize,
@@ -89,10 +89,7 @@ pub struct PatchError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PatchFailure {
     /// The parent of the new value is missing or can't hold children.
-    #[error(
-        "{operation} Operation can only create a child object of an existing node(array or object) \
-         and cannot create path recursively, no path found beyond: '{segment}'"
-    )]
+    #[error("{operation} finds no parent beyond '{segment}'")]
     NoParent {
         /// Name of the change.
         operation: &'static str,
@@ -100,34 +97,31 @@ pub enum PatchFailure {
         segment: String,
     },
     /// The array is too short for the index.
-    #[error("Index({index}) to operate on is out of array bounds")]
+    #[error("index {index} is out of the bounds of the array")]
     OutOfBounds {
         /// The index as written in the path.
         index: String,
     },
     /// There is nothing to replace.
-    #[error("Node({path}) to be replaced is absent")]
+    #[error("there is nothing to replace at '{path}'")]
     ReplacedIsAbsent {
         /// Where.
         path: String,
     },
     /// There is nothing to remove or move away.
-    #[error(
-        "Node({path}) to be removed is absent. Note: it may also have been removed earlier in the \
-         transaction"
-    )]
+    #[error("there is nothing to remove at '{path}'")]
     RemovedIsAbsent {
         /// Where.
         path: String,
     },
     /// The target is not a number, or the sum is beyond the range of numbers.
-    #[error("Node({path}) is not a number")]
+    #[error("'{path}' is not a number")]
     NotANumber {
         /// Where.
         path: String,
     },
     /// A value can't be moved into itself.
-    #[error("Path({path}) to move to is a child of the path({from}) to move from")]
+    #[error("'{path}' lies inside '{from}', which is moved")]
     MoveIntoItself {
         /// Where from.
         from: String,

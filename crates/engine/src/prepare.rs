@@ -15,7 +15,7 @@ use crate::keys::{EpkForm, LogicalKey};
 use crate::old_version::OldVersion;
 use crate::ops::{ItemBody, ItemOp};
 use crate::patch::Patch;
-use crate::{Error, StoredItem, ru, ttl};
+use crate::{Error, InvalidRequest, KeyMismatch, StoredItem, ru, ttl};
 
 /// An item that is ready to be stored.
 #[derive(Clone, Debug)]
@@ -54,11 +54,7 @@ impl LogicalPartition {
             key
         };
         if key.0.len() != definition.paths.len() {
-            return Err(Error::PartitionKeyMismatch(
-                "Partition key provided either doesn't correspond to definition in the \
-                 collection or doesn't match partition key field values specified in the document."
-                    .into(),
-            ));
+            return Err(KeyMismatch::Components.into());
         }
         let full = epk::effective_bytes(definition, key);
         let mut key_values = Vec::with_capacity(32);
@@ -100,8 +96,8 @@ impl ItemBody {
     /// Parses and checks JSON text: an object, not too deep, not too large.
     pub fn from_json(text: Bytes) -> Result<Self, Error> {
         check_size(text.len())?;
-        let parsed = json::parse(&text, limits::ITEM_DEPTH_MAX)
-            .map_err(|e| Error::BadRequest(format!("The request payload is invalid: {e}")))?;
+        let parsed =
+            json::parse(&text, limits::ITEM_DEPTH_MAX).map_err(InvalidRequest::ItemText)?;
         let (value, changed) = without_system_properties(parsed.value)?;
         if changed || !parsed.is_faithful {
             return Ok(Self { text: text_of(&value), value });
@@ -116,7 +112,7 @@ impl ItemBody {
         let (value, _) = without_system_properties(value)?;
         if is_deeper(&value, limits::ITEM_DEPTH_MAX) {
             let error = json::JsonError::TooDeep { max: limits::ITEM_DEPTH_MAX };
-            return Err(Error::BadRequest(format!("The request payload is invalid: {error}")));
+            return Err(InvalidRequest::ItemText(error).into());
         }
         let text = text_of(&value);
         check_size(text.len())?;
@@ -157,9 +153,7 @@ fn text_of(value: &Value) -> Bytes {
 /// Only the system sets its own properties; what clients send for them is dropped.
 fn without_system_properties(value: Value) -> Result<(Value, bool), Error> {
     let Value::Object(mut object) = value else {
-        return Err(Error::BadRequest(
-            "The request payload is invalid. An item must be a JSON object.".into(),
-        ));
+        return Err(InvalidRequest::ItemNotObject.into());
     };
     let before = object.len();
     for name in SYSTEM_PROPERTIES {
@@ -176,17 +170,11 @@ pub(crate) fn logical_partition_of_item(
     named: Option<&LogicalPartition>,
     body: &ItemBody,
 ) -> Result<LogicalPartition, Error> {
-    let key = container
-        .spec
-        .partition_key
-        .extract(&body.value)
-        .map_err(|e| Error::BadRequest(format!("The partition key is invalid: {e}.")))?;
+    let key =
+        container.spec.partition_key.extract(&body.value).map_err(InvalidRequest::PartitionKey)?;
     let own = LogicalPartition::of(container, &key)?;
     match named {
-        Some(named) if named.key_values != own.key_values => Err(Error::PartitionKeyMismatch(
-            "PartitionKey extracted from document doesn't match the one specified in the header."
-                .into(),
-        )),
+        Some(named) if named.key_values != own.key_values => Err(KeyMismatch::Item.into()),
         _ => Ok(own),
     }
 }
@@ -199,9 +187,7 @@ pub(crate) fn prepare_op(
 ) -> Result<(LogicalPartition, PreparedOp), Error> {
     let addressed = |id: &str| {
         check_addressed_id(id)?;
-        named.cloned().ok_or_else(|| {
-            Error::BadRequest("PartitionKey value must be supplied for this operation.".into())
-        })
+        named.cloned().ok_or_else(|| Error::from(InvalidRequest::PartitionKeyMissing))
     };
     Ok(match op {
         ItemOp::Create { body } => {
@@ -257,17 +243,11 @@ pub(crate) fn check_addressed_id(id: &str) -> Result<(), Error> {
 pub(crate) fn new_item(container: &Container, body: ItemBody) -> Result<NewItem, Error> {
     let id = match body.value.field("id") {
         Some(Value::String(id)) => id.clone(),
-        Some(_) => return Err(Error::BadRequest("The 'id' of an item must be a string.".into())),
-        None => {
-            return Err(Error::BadRequest(
-                "The input content is invalid because the required properties - 'id; ' - are \
-                 missing"
-                    .into(),
-            ));
-        }
+        Some(_) => return Err(InvalidRequest::IdNotString.into()),
+        None => return Err(InvalidRequest::IdMissing.into()),
     };
     let too_long = limits::ITEM_ID_BYTES_MAX + 1;
-    rid::validate_item_id(&id).map_err(|e| crate::error::invalid_name(&id, &e, too_long))?;
+    rid::validate_item_id(&id).map_err(|reason| InvalidRequest::id(&id, reason, too_long))?;
     Ok(NewItem {
         ttl: ttl::own_ttl(&body.value)?,
         unique: unique_values(&container.spec, &body.value),
@@ -288,12 +268,12 @@ pub(crate) fn patched(
 ) -> Result<NewItem, Error> {
     let mut value = stored.to_value()?;
     if let Some(condition) = &patch.condition {
-        let met = condition.matches(&value).map_err(|e| Error::BadRequest(e.to_string()))?;
+        let met = condition.matches(&value).map_err(InvalidRequest::PatchCondition)?;
         if !met {
             return Err(Error::PatchConditionFailed);
         }
     }
-    patch.apply(&mut value).map_err(|e| Error::BadRequest(e.to_string()))?;
+    patch.apply(&mut value).map_err(InvalidRequest::Patch)?;
     let body = ItemBody::from_value(value)?;
     if let Some(check) = patch.check {
         check(&body.value).map_err(|unfit| Error::Unfit(unfit.0))?;
@@ -301,9 +281,7 @@ pub(crate) fn patched(
     let logical_partition = logical_partition_of_item(container, None, &body)?;
     let item = new_item(container, body)?;
     if item.id != stored.id() || logical_partition.key_values != stored.partition_key {
-        return Err(Error::BadRequest(
-            "A patch may not change the id or the partition key of an item.".into(),
-        ));
+        return Err(InvalidRequest::PatchMovesItem.into());
     }
     Ok(item)
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use engine::gather::{GatherRequest, Gathered};
 use engine::ops::{AccessPathKind, Row, Scope};
-use engine::{Container, Error, RequestContext, Settings};
+use engine::{Container, Error, QueryLimit, RequestContext, Settings};
 use storage::{MemoryStore, View};
 use testkit::clock::ManualClock;
 use testkit::harness::{Harness, spec, string_key, test_context};
@@ -143,7 +143,7 @@ async fn tokens_of_others_are_refused() {
     for (container, token) in [(&other, ordered.clone()), (&c, ordered[1..].to_owned())] {
         let request = GatherRequest { continuation: Some(token), ..GatherRequest::default() };
         let refused = gather(&h, container, "SELECT * FROM c ORDER BY c.n", request).await;
-        assert!(matches!(refused, Err(Error::BadRequest(_))), "{refused:?}");
+        assert!(matches!(refused, Err(Error::InvalidRequest(_))), "{refused:?}");
     }
     // A token of another kind of query is not valid for this one, but does no harm.
     let request = GatherRequest { continuation: Some(ordered), ..GatherRequest::default() };
@@ -196,5 +196,5 @@ async fn a_page_that_takes_long_goes_on_later_or_fails() {
     let request = GatherRequest { parallelism: Some(1), ..GatherRequest::default() };
     let buffered = GatherRequest { buffered_max: Some(1), ..request };
     let late = gather(&h, &c, "SELECT * FROM c ORDER BY c.n", buffered).await;
-    assert!(matches!(late, Err(Error::QueryNotSupported(_))), "it goes on for ever");
+    assert!(matches!(late, Err(Error::QueryLimit(QueryLimit::Time))), "it goes on for ever");
 }

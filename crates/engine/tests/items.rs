@@ -279,7 +279,7 @@ async fn the_longest_id_is_like_any_other() {
     let item = |id: &str| format!(r#"{{"id":"{id}","pk":"k"}}"#);
     h.create(&c, "k", &item(&longest)).await.unwrap();
     assert_eq!(h.read(&c, "k", &longest).unwrap().id(), longest);
-    assert!(matches!(h.create(&c, "k", &item(&longer)).await, Err(Error::BadRequest(_))));
+    assert!(matches!(h.create(&c, "k", &item(&longer)).await, Err(Error::InvalidRequest(_))));
     assert!(matches!(h.read(&c, "k", &longer), Err(Error::NotFound { .. })));
     let (mode, start) = (ChangesMode::LatestVersion, ChangesStart::Beginning);
     let page = h.changes(&c, Scope::All, mode, start, 10).await.unwrap();

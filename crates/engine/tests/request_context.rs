@@ -67,10 +67,10 @@ async fn a_query_that_needs_all_rows_fails_at_the_deadline() {
     let plan = lang::nosql::compile("SELECT VALUE SUM(LENGTH(c.id)) FROM c", &[]).unwrap();
     let query =
         h.engine.query(&mut late(), &c, plan.clone(), Scope::All, PageRequest::default()).await;
-    assert!(matches!(query, Err(Error::QueryNotSupported(_))), "{query:?}");
+    assert!(matches!(query, Err(Error::QueryLimit(_))), "{query:?}");
     let gather = GatherRequest::default();
     let gathered = h.engine.gather(&mut late(), &c, plan.clone(), Scope::All, gather.clone()).await;
-    assert!(matches!(gathered, Err(Error::QueryNotSupported(_))), "{gathered:?}");
+    assert!(matches!(gathered, Err(Error::QueryLimit(_))), "{gathered:?}");
     h.engine.gather(&mut test_context(), &c, plan, Scope::All, gather).await.expect("a page");
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use engine::changes::{ChangesMode, ChangesPage, ChangesRequest, ChangesStart, ItemChange};
 use engine::components::Clock;
 use engine::ops::Scope;
-use engine::{Container, Error};
+use engine::{Container, Error, InvalidRequest};
 use model::{ContainerRid, Lsn, PartitionKeyComponent};
 
 use crate::client::{Client, Reply};
@@ -178,8 +178,8 @@ impl FeedReader {
         match error {
             Error::RangeMoving | Error::Throttled { .. } | Error::Unavailable(_) => Next::Retry,
             // After the clock was set, positions may be too old, or versions may have been removed.
-            Error::BadRequest(why)
-                if why.contains("older than the changes")
+            Error::InvalidRequest(why)
+                if **why == InvalidRequest::VersionsRemoved
                     && feed.mode == ChangesMode::AllVersionsAndDeletes
                     && self.world.record.borrow().was_clock_set() =>
             {

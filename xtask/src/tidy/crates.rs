@@ -11,7 +11,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("query", &["model"]),
     ("lang", &["model", "query"]),
     ("script", &["model"]),
-    ("engine", &["model", "storage", "query", "lang"]),
+    ("engine", &["model", "storage", "query"]),
     ("account", &["model"]),
     ("front-http", &["model", "engine"]),
     ("api-nosql", &["model", "query", "lang", "script", "engine", "account", "front-http"]),
@@ -26,8 +26,8 @@ const EDGES: &[(&str, &[&str])] = &[
     ("bench", &["model", "storage", "query", "lang", "engine", "account", "api-nosql", "testkit"]),
 ];
 
-/// Tests may use more: a store to run on, and shared test helpers.
-const FOR_TESTS: &[&str] = &["testkit", "golden", "storage", "bench"];
+/// Tests may use more: a store to run on, a language to write queries in, and shared test helpers.
+const FOR_TESTS: &[&str] = &["lang", "testkit", "golden", "storage", "bench"];
 
 /// Crates that neither block nor spawn.
 const RUNTIME_FREE: &[&str] = &["model", "storage", "query", "lang", "script"];

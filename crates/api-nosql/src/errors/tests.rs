@@ -2,6 +2,12 @@
 
 use std::fmt::Write;
 
+use engine::patch::{PatchError, PatchFailure};
+use engine::{Busy, InvalidRequest, KeyMismatch, QueryLimit, UnsupportedStart};
+use model::json::JsonError;
+use model::partition_key::PartitionKeyError;
+use model::rid::IdError;
+
 use super::*;
 
 /// `BLESS=1 cargo test -p api-nosql` rewrites the golden file.
@@ -15,13 +21,69 @@ fn the_table_of_kinds_is_the_golden_one() {
         let Wire { status, substatus, code } = wire_of(kind);
         writeln!(table, "{:<20} | {status} {substatus:>4} {code}", format!("{kind:?}")).unwrap();
     }
-    let path =
-        std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../golden/errors/kinds.golden");
+    check_golden("kinds.golden", &table);
+}
+
+fn check_golden(name: &str, text: &str) {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../golden/errors");
+    let path = path.join(name);
     if std::env::var_os("BLESS").is_some_and(|value| value == "1") {
-        std::fs::write(&path, &table).unwrap();
+        std::fs::write(&path, text).unwrap();
     }
     let golden = std::fs::read_to_string(&path).unwrap();
-    assert_eq!(table, golden, "if the change is meant, bless {}", path.display());
+    assert_eq!(text, golden, "if the change is meant, bless {}", path.display());
+}
+
+/// `BLESS=1 cargo test -p api-nosql` rewrites the golden file.
+#[test]
+fn the_texts_of_invalid_requests_are_the_golden_ones() {
+    let list = |error: engine::Error| ApiError::from(error).message().replace('\n', "\\n");
+    let id = |reason| InvalidRequest::id("a/b", reason, 255);
+    let path = || "/a".to_owned();
+    let patch = |reason| InvalidRequest::Patch(PatchError { operation: 2, reason });
+    let too_deep = JsonError::TooDeep { max: 128 };
+    let invalid = [
+        InvalidRequest::CatalogFull { count_max: 7 },
+        InvalidRequest::OpaqueResourcesFull { count_max: 7 },
+        id(IdError::Empty),
+        id(IdError::TooLong { max: 254, unit: "characters" }),
+        id(IdError::Forbidden('/')),
+        InvalidRequest::ItemText(too_deep),
+        InvalidRequest::ItemNotObject,
+        InvalidRequest::IdMissing,
+        InvalidRequest::IdNotString,
+        InvalidRequest::PartitionKey(PartitionKeyError::NotScalar),
+        InvalidRequest::PartitionKey(PartitionKeyError::TooLong { max: 2048 }),
+        InvalidRequest::PartitionKeyMissing,
+        InvalidRequest::TimeToLive { value: "0".to_owned() },
+        InvalidRequest::PatchCondition(query::EvalError::BudgetExceeded),
+        patch(PatchFailure::NoParent { operation: "Add", segment: "b".to_owned() }),
+        patch(PatchFailure::OutOfBounds { index: "3".to_owned() }),
+        patch(PatchFailure::ReplacedIsAbsent { path: path() }),
+        patch(PatchFailure::RemovedIsAbsent { path: path() }),
+        patch(PatchFailure::NotANumber { path: path() }),
+        patch(PatchFailure::MoveIntoItself { from: path(), path: "/a/b".to_owned() }),
+        InvalidRequest::PatchMovesItem,
+        InvalidRequest::Continuation,
+        InvalidRequest::FeedContinuation,
+        InvalidRequest::FeedContinuationTooLong,
+        InvalidRequest::VersionsNotKept,
+        InvalidRequest::VersionsStart(UnsupportedStart::Beginning),
+        InvalidRequest::VersionsStart(UnsupportedStart::Time),
+        InvalidRequest::VersionsRemoved,
+    ];
+    let mismatches = [KeyMismatch::Components, KeyMismatch::Item, KeyMismatch::Prefix];
+    let limits = [QueryLimit::Time, QueryLimit::SortKey];
+    let busy = [Busy::Scaling, Busy::Jobs, Busy::Range, Busy::AutomaticJob];
+    let errors = (invalid.into_iter().map(engine::Error::from))
+        .chain(mismatches.map(engine::Error::from))
+        .chain(limits.map(engine::Error::from))
+        .chain(busy.map(engine::Error::from));
+    let mut texts = String::from("# What the NoSQL API says of requests that it refuses.\n");
+    for error in errors {
+        writeln!(texts, "{}", list(error)).unwrap();
+    }
+    check_golden("nosql-texts.golden", &texts);
 }
 
 fn rendered(error: ApiError) -> (u16, String, Reply) {
@@ -71,7 +133,7 @@ fn a_throttled_request_is_told_whole_milliseconds() {
 
 #[test]
 fn syntax_errors_have_the_compiler_envelope() {
-    let error = lang::SyntaxError {
+    let error = SyntaxError {
         code: "SC1001",
         message: "Syntax error, incorrect syntax near 'FROM'.".into(),
         start: 7,
@@ -79,7 +141,7 @@ fn syntax_errors_have_the_compiler_envelope() {
         kind: SyntaxErrorKind::Syntax,
     };
     assert_eq!(
-        ApiError::from(engine::Error::from(error)).message(),
+        ApiError::from(error).message(),
         "Message: {\"errors\":[{\"severity\":\"Error\",\"location\":{\"start\":7,\"end\":11},\
          \"code\":\"SC1001\",\"message\":\"Syntax error, incorrect syntax near 'FROM'.\"}]}"
     );

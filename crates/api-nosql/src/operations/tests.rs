@@ -1,8 +1,8 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use engine::Error;
 use engine::ops::{EtagCondition, ItemOp, ItemOutcome, OpResult};
+use engine::{Error, KeyMismatch};
 use model::Charge;
 
 use super::{parse, results};
@@ -80,7 +80,7 @@ fn results_have_status_charge_and_what_a_client_acts_upon() {
     let list = vec![
         result(Ok(ItemOutcome::Deleted), 6100),
         result(Err(Error::FailedDependency), 0),
-        result(Err(Error::PartitionKeyMismatch("no".into())), 0),
+        result(Err(Error::PartitionKeyMismatch(KeyMismatch::Item)), 0),
         result(Err(Error::RangeGone), 0),
         result(Err(Error::Throttled { retry_after: Duration::from_micros(1500) }), 380),
     ];

@@ -30,7 +30,7 @@ use crate::partition::Partition;
 use crate::repartition::{Child, JobId, JobReason, JobSpec};
 use crate::routing::{PartitionRange, RangeId, RoutingMap};
 use crate::submit::COMMITS_QUEUED_MAX;
-use crate::{Engine, Error, ResourceKind};
+use crate::{Busy, Engine, Error, InvalidRequest, ResourceKind};
 
 /// Databases and containers that one commit deletes, unless one database has more containers: the
 /// commit is built in memory, and the other changes of the catalog wait for it.
@@ -265,10 +265,7 @@ impl Engine {
             return Err(missing(ResourceKind::Offer, rid));
         };
         if self.is_scaling(&old) && change.is_split_for_throughput(old.target) {
-            return Err(Error::Busy(
-                "The throughput is still being scaled by an earlier request. Please retry later."
-                    .into(),
-            ));
+            return Err(Busy::Scaling.into());
         }
         check_etag(if_match.as_ref(), &resource_etag(rid.0, old.version))?;
         let bounds = self.bounds_in(&change.catalog, &old, throughput.kind());
@@ -348,9 +345,7 @@ impl Change {
     /// The catalog lives in memory, so it has a limit.
     fn check_room(&self) -> Result<(), Error> {
         if self.catalog.databases.len() + self.catalog.containers.len() >= RESOURCES_MAX {
-            return Err(Error::BadRequest(format!(
-                "This server holds at most {RESOURCES_MAX} databases and containers."
-            )));
+            return Err(InvalidRequest::CatalogFull { count_max: RESOURCES_MAX }.into());
         }
         Ok(())
     }
@@ -541,7 +536,7 @@ fn versions_since(old: &Container, minutes: u32, now: u64) -> u64 {
 }
 
 pub(super) fn check_resource_id(id: &str) -> Result<(), Error> {
-    rid::validate_resource_id(id).map_err(|e| crate::error::invalid_name(id, &e, 255))
+    rid::validate_resource_id(id).map_err(|reason| InvalidRequest::id(id, reason, 255).into())
 }
 
 pub(super) fn check_etag(condition: Option<&EtagCondition>, etag: &str) -> Result<(), Error> {

@@ -17,7 +17,7 @@ use super::store::number;
 use super::{Catalog, Change, record, resource_etag};
 use crate::keys::catalog as k;
 use crate::ops::EtagCondition;
-use crate::{Engine, Error, ResourceKind};
+use crate::{Engine, Error, InvalidRequest, ResourceKind};
 
 /// Numbers have the top bit clear, as those of users must.
 const NUMBER_MASK: u32 = 0x7FFF_FFFF;
@@ -306,10 +306,8 @@ impl Change {
             return Err(Error::OwnerNotFound { kind, id: spec.id });
         }
         if self.catalog.opaque.all.len() >= OPAQUE_RESOURCES_MAX {
-            return Err(Error::BadRequest(format!(
-                "This server holds at most {OPAQUE_RESOURCES_MAX} users, permissions and client \
-                 encryption keys."
-            )));
+            let count_max = OPAQUE_RESOURCES_MAX;
+            return Err(InvalidRequest::OpaqueResourcesFull { count_max }.into());
         }
         // In stored keys zero stands for the absence of a user.
         let number = (self.meta.next_small & NUMBER_MASK).max(1);

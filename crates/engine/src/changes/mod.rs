@@ -25,7 +25,7 @@ use crate::prepare::LogicalPartition;
 use crate::query::scope_range;
 use crate::read::check_session;
 use crate::routing::{PartitionRange, RoutingMap};
-use crate::{Engine, Error, RequestContext, StoredItem, row, ru};
+use crate::{Engine, Error, InvalidRequest, RequestContext, StoredItem, UnsupportedStart, row, ru};
 
 use log_reader::{FeedRange, PageBuilder, PageRead};
 use position::{FeedPosition, Mark};
@@ -226,12 +226,7 @@ impl Engine {
         if mode == ChangesMode::AllVersionsAndDeletes {
             check_enabled(container)?;
         }
-        let unsupported = |start: &str| {
-            Err(Error::BadRequest(format!(
-                "{start} is not supported with 'All Versions and Deletes' mode. You must read the \
-                 change feed from within the retention period."
-            )))
-        };
+        let unsupported = |start| Err(InvalidRequest::VersionsStart(start).into());
         match (&request.start, mode) {
             (ChangesStart::Now, _) => Ok(ResolvedStart::Now),
             (ChangesStart::After(text), _) => {
@@ -245,10 +240,10 @@ impl Engine {
                 Ok(ResolvedStart::Time(*time))
             }
             (ChangesStart::Beginning, ChangesMode::AllVersionsAndDeletes) => {
-                unsupported("Start from beginning")
+                unsupported(UnsupportedStart::Beginning)
             }
             (ChangesStart::Time(_), ChangesMode::AllVersionsAndDeletes) => {
-                unsupported("Start from a point in time")
+                unsupported(UnsupportedStart::Time)
             }
         }
     }
@@ -345,7 +340,7 @@ fn feed_ranges(
 fn check_kept(container: &Container, mark: &Mark, now: u64) -> Result<(), Error> {
     check_enabled(container)?;
     match mark.time < container.versions_kept_from(now) {
-        true => Err(not_kept()),
+        true => Err(InvalidRequest::VersionsRemoved.into()),
         false => Ok(()),
     }
 }
@@ -357,27 +352,14 @@ fn check_not_trimmed(view: &dyn View, feed_range: &FeedRange) -> Result<(), Erro
         .ok_or_else(|| Error::Internal("what was trimmed can't be read".into()))?;
     let (lo, hi) = keys::identity_bounds(&feed_range.lo, &feed_range.hi);
     match trimmed.goes_beyond(feed_range.mark.lsn, &lo, &hi) {
-        true => Err(not_kept()),
+        true => Err(InvalidRequest::VersionsRemoved.into()),
         false => Ok(()),
     }
 }
 
-fn not_kept() -> Error {
-    Error::BadRequest(
-        "The change feed continuation is older than the changes that 'All Versions and Deletes' \
-         mode has kept. You must read the change feed from within the retention period. Start \
-         again from now."
-            .into(),
-    )
-}
-
 fn check_enabled(container: &Container) -> Result<(), Error> {
     match container.spec.versions_minutes {
-        0 => Err(Error::BadRequest(
-            "Change Feed 'All Versions and Deletes' mode must be enabled. Set \
-             changeFeedPolicy.retentionDuration of the container to a number of minutes."
-                .into(),
-        )),
+        0 => Err(InvalidRequest::VersionsNotKept.into()),
         _ => Ok(()),
     }
 }

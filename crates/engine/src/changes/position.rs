@@ -13,8 +13,8 @@
 use model::{ContainerRid, Epk, EpkRange, Lsn, limits};
 
 use super::ChangesMode;
-use crate::Error;
 use crate::continuation::TokenKey;
+use crate::{Error, InvalidRequest};
 
 /// Distinguishes these tokens from continuation tokens, which begin with 1.
 const VERSION: u8 = 3;
@@ -126,11 +126,7 @@ impl FeedPosition {
         }
         let text = key.sign(out);
         if text.len() > limits::FEED_POSITION_CHARS_MAX {
-            return Err(Error::BadRequest(
-                "The container has too many ranges for one change feed over all of them. Read the \
-                 change feed of each range, or merge ranges."
-                    .into(),
-            ));
+            return Err(InvalidRequest::FeedContinuationTooLong.into());
         }
         Ok(text)
     }
@@ -149,13 +145,7 @@ impl FeedPosition {
             _ if text.len() > limits::FEED_POSITION_CHARS_MAX => None,
             _ => key.verify(text).and_then(|bytes| read(&bytes, mode, container)),
         };
-        position.ok_or_else(|| {
-            Error::BadRequest(
-                "The change feed continuation is invalid: it is not an etag that this feed of \
-                 this container has returned."
-                    .into(),
-            )
-        })
+        position.ok_or_else(|| InvalidRequest::FeedContinuation.into())
     }
 }
 
@@ -376,7 +366,8 @@ mod tests {
     #[test]
     fn a_position_that_fits_no_header_is_refused() {
         let refused = thousand(48).print(LATEST, RID, &key()).unwrap_err();
-        assert!(refused.to_string().contains("too many ranges"), "{refused}");
+        let Error::InvalidRequest(why) = refused else { panic!("{refused}") };
+        assert_eq!(*why, InvalidRequest::FeedContinuationTooLong);
     }
 
     #[test]

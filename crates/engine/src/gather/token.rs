@@ -5,8 +5,8 @@
 use model::{ContainerRid, Epk, EpkRange, limits};
 use query::exec::{Position, RowPosition};
 
-use crate::Error;
 use crate::continuation::{Fields, TokenKey};
+use crate::{Error, InvalidRequest, QueryLimit};
 
 /// Distinguishes these tokens from all others.
 const VERSION: u8 = 5;
@@ -32,9 +32,7 @@ pub(super) fn seal(
         RowPosition::Key { key, number, rows, .. } => (2, *rows, *number, key.as_slice()),
     };
     if bytes.len() > KEY_BYTES_MAX {
-        return Err(Error::QueryNotSupported(
-            "A page can't end at a row whose sort key is this long. Use a larger page size.".into(),
-        ));
+        return Err(QueryLimit::SortKey.into());
     }
     let mut out = vec![VERSION, kind];
     out.extend_from_slice(&container.database.0.to_be_bytes());
@@ -66,7 +64,7 @@ pub(super) fn open(
     let is_short = token.len() <= limits::GATHERED_CONTINUATION_CHARS_MAX;
     let position =
         if is_short { key.verify(token).and_then(|text| read(container, &text)) } else { None };
-    position.ok_or_else(|| Error::BadRequest("Invalid Continuation Token".into()))
+    position.ok_or_else(|| InvalidRequest::Continuation.into())
 }
 
 fn read(container: ContainerRid, text: &[u8]) -> Option<GatherPosition> {
@@ -138,6 +136,6 @@ mod tests {
         let at =
             RowPosition::Key { key: vec![1; KEY_BYTES_MAX + 1], cut: None, number: 0, rows: 0 };
         let position = GatherPosition { query: Position { at, ..Position::default() }, stop: None };
-        assert!(matches!(seal(&key, rid, &position), Err(Error::QueryNotSupported(_))));
+        assert!(matches!(seal(&key, rid, &position), Err(Error::QueryLimit(QueryLimit::SortKey))));
     }
 }

@@ -337,7 +337,7 @@ mod tests {
     fn looking_for_items_ends_when_it_is_late() {
         let store = store(1, 10_000);
         let late = find(&store, &terms(0, 1, 2), 20_000, &|| true);
-        assert!(matches!(late.0, Err(Error::QueryNotSupported(_))), "{:?}", late.0);
+        assert!(matches!(late.0, Err(Error::QueryLimit(_))), "{:?}", late.0);
         assert_eq!(late.1, ENTRIES_PER_CLOCK);
         let in_time = find(&store, &terms(0, 1, 2), 20_000, &|| false);
         assert_eq!(in_time.0.expect("in time").expect("few enough").postings.len(), 10_000);

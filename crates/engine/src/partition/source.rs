@@ -21,7 +21,7 @@ use crate::listing::IdBounds;
 use crate::ops::Retrieved;
 use crate::planted::{Bug, is_planted};
 use crate::row::{Row, RowHead, RowRef};
-use crate::{Error, StoredItem};
+use crate::{Error, QueryLimit, StoredItem};
 
 /// How many rows are scanned between two checks of the clock.
 const ROWS_PER_CLOCK: u64 = 64;
@@ -61,11 +61,7 @@ pub(crate) struct ScanLimits<'v> {
 
 /// A query that must read all of its rows has passed its deadline.
 pub(crate) fn too_late() -> Error {
-    Error::QueryNotSupported(
-        "The query scans more items than its time limit allows. Narrow its filter, or leave \
-         out ORDER BY, GROUP BY, DISTINCT or aggregates."
-            .into(),
-    )
+    QueryLimit::Time.into()
 }
 
 impl ScanLimits<'_> {

@@ -1,6 +1,6 @@
 use model::{Object, Value};
 
-use super::{Patch, PatchOp, Pointer};
+use super::{Patch, PatchError, PatchFailure, PatchOp, Pointer};
 
 fn pointer(text: &str) -> Pointer {
     text.split('/').skip(1).map(str::to_owned).collect()
@@ -48,9 +48,9 @@ fn item() -> Value {
     ])
 }
 
-fn patched(operations: Vec<PatchOp>) -> Result<Value, String> {
+fn patched(operations: Vec<PatchOp>) -> Result<Value, PatchError> {
     let mut value = item();
-    Patch { operations, ..Patch::default() }.apply(&mut value).map_err(|e| e.to_string())?;
+    Patch { operations, ..Patch::default() }.apply(&mut value)?;
     Ok(value)
 }
 
@@ -63,10 +63,17 @@ fn gives(operation: PatchOp, path: &str, expected: Option<Value>) {
 }
 
 #[track_caller]
-fn fails(operation: PatchOp, expected: &str) {
-    let text =
-        format!("For Operation(1): {expected}. Learn more: https://aka.ms/cosmosdbpatchdocs");
-    assert_eq!(patched(vec![operation.clone()]), Err(text), "{operation:?}");
+fn fails(operation: PatchOp, reason: PatchFailure) {
+    let error = PatchError { operation: 1, reason };
+    assert_eq!(patched(vec![operation.clone()]), Err(error), "{operation:?}");
+}
+
+fn out_of_bounds(index: &str) -> PatchFailure {
+    PatchFailure::OutOfBounds { index: index.into() }
+}
+
+fn absent(path: &str) -> PatchFailure {
+    PatchFailure::RemovedIsAbsent { path: path.into() }
 }
 
 fn list(items: &[i64]) -> Option<Value> {
@@ -84,11 +91,8 @@ fn add_creates_or_overwrites_members_and_inserts_elements() {
     // A name that looks like an index is still a name in an object.
     gives(add("/o/0", 5i64), "/o/0", Some(int(5)));
     gives(add("/o/-", 5i64), "/o/-", Some(int(5)));
-    fails(add("/l/3", 5i64), "Index(3) to operate on is out of array bounds");
-    fails(
-        add("/l/99999999999999999999999", 5i64),
-        "Index(99999999999999999999999) to operate on is out of array bounds",
-    );
+    fails(add("/l/3", 5i64), out_of_bounds("3"));
+    fails(add("/l/99999999999999999999999", 5i64), out_of_bounds("99999999999999999999999"));
 }
 
 #[test]
@@ -97,55 +101,47 @@ fn set_overwrites_elements() {
     gives(set("/o/s", 5i64), "/o/s", Some(int(5)));
     gives(set("/l/1", 5i64), "/l", list(&[10, 5]));
     gives(set("/l/-", 5i64), "/l", list(&[10, 20, 5]));
-    fails(set("/l/2", 5i64), "Index(2) to operate on is out of array bounds");
+    fails(set("/l/2", 5i64), out_of_bounds("2"));
 }
 
 #[test]
 fn nothing_is_created_without_its_parent() {
-    let text = |operation: &str, segment: &str| {
-        format!(
-            "{operation} Operation can only create a child object of an existing node(array or \
-             object) and cannot create path recursively, no path found beyond: '{segment}'"
-        )
+    let no_parent = |operation: &'static str, segment: &str| PatchFailure::NoParent {
+        operation,
+        segment: segment.into(),
     };
-    fails(add("/nonExistentParent/Child", 5i64), &text("Add", "nonExistentParent"));
-    fails(add("/o/p/q/r", 5i64), &text("Add", "p"));
-    fails(add("/a/b", 5i64), &text("Add", "a"));
-    fails(add("/l/x", 5i64), &text("Add", "x"));
-    fails(add("/l/01", 5i64), &text("Add", "01"));
-    fails(add("/l/7/b", 5i64), &text("Add", "7"));
-    fails(add("/l/-/b", 5i64), &text("Add", "-"));
-    fails(set("/p/q", 5i64), &text("Set", "p"));
-    fails(incr("/p/q", 5i64), &text("Increment", "p"));
-    fails(moved("/a", "/p/q"), &text("Move", "p"));
+    fails(add("/nonExistentParent/Child", 5i64), no_parent("Add", "nonExistentParent"));
+    fails(add("/o/p/q/r", 5i64), no_parent("Add", "p"));
+    fails(add("/a/b", 5i64), no_parent("Add", "a"));
+    fails(add("/l/x", 5i64), no_parent("Add", "x"));
+    fails(add("/l/01", 5i64), no_parent("Add", "01"));
+    fails(add("/l/7/b", 5i64), no_parent("Add", "7"));
+    fails(add("/l/-/b", 5i64), no_parent("Add", "-"));
+    fails(set("/p/q", 5i64), no_parent("Set", "p"));
+    fails(incr("/p/q", 5i64), no_parent("Increment", "p"));
+    fails(moved("/a", "/p/q"), no_parent("Move", "p"));
 }
 
 #[test]
 fn replace_needs_something_to_replace() {
     gives(replace("/a", 5i64), "/a", Some(int(5)));
     gives(replace("/l/1", 5i64), "/l", list(&[10, 5]));
-    fails(replace("/b", 5i64), "Node(/b) to be replaced is absent");
-    fails(replace("/p/q", 5i64), "Node(/p/q) to be replaced is absent");
-    fails(replace("/l/x", 5i64), "Node(/l/x) to be replaced is absent");
-    fails(replace("/l/2", 5i64), "Index(2) to operate on is out of array bounds");
-    fails(replace("/l/-", 5i64), "Index(-) to operate on is out of array bounds");
+    fails(replace("/b", 5i64), PatchFailure::ReplacedIsAbsent { path: "/b".into() });
+    fails(replace("/p/q", 5i64), PatchFailure::ReplacedIsAbsent { path: "/p/q".into() });
+    fails(replace("/l/x", 5i64), PatchFailure::ReplacedIsAbsent { path: "/l/x".into() });
+    fails(replace("/l/2", 5i64), out_of_bounds("2"));
+    fails(replace("/l/-", 5i64), out_of_bounds("-"));
 }
 
 #[test]
 fn remove_takes_members_out_and_shifts_elements() {
-    let absent = |path: &str| {
-        format!(
-            "Node({path}) to be removed is absent. Note: it may also have been removed earlier in \
-             the transaction"
-        )
-    };
     gives(remove("/a"), "/a", None);
     gives(remove("/o/x"), "/o", Some(object(&[("s", "t".into())])));
     gives(remove("/l/0"), "/l", list(&[20]));
-    fails(remove("/b"), &absent("/b"));
-    fails(remove("/p/q"), &absent("/p/q"));
-    fails(remove("/a/b"), &absent("/a/b"));
-    fails(remove("/l/2"), "Index(2) to operate on is out of array bounds");
+    fails(remove("/b"), absent("/b"));
+    fails(remove("/p/q"), absent("/p/q"));
+    fails(remove("/a/b"), absent("/a/b"));
+    fails(remove("/l/2"), out_of_bounds("2"));
 }
 
 #[test]
@@ -158,11 +154,12 @@ fn increment_keeps_integers_exact() {
     gives(incr("/b", 7i64), "/b", Some(int(7)));
     gives(incr("/a", 9_007_199_254_740_992i64), "/a", Some(int(9_007_199_254_740_993)));
     gives(incr("/a", i64::MAX), "/a", Some(Value::Double(9_223_372_036_854_775_808.0)));
-    fails(incr("/o/s", 1i64), "Node(/o/s) is not a number");
-    fails(incr("/o", 1i64), "Node(/o) is not a number");
-    fails(incr("/l/2", 1i64), "Index(2) to operate on is out of array bounds");
+    fails(incr("/o/s", 1i64), PatchFailure::NotANumber { path: "/o/s".into() });
+    fails(incr("/o", 1i64), PatchFailure::NotANumber { path: "/o".into() });
+    fails(incr("/l/2", 1i64), out_of_bounds("2"));
     let twice = vec![incr("/o/x", f64::MAX), incr("/o/x", f64::MAX)];
-    assert!(patched(twice).unwrap_err().contains("For Operation(2): Node(/o/x) is not a number"));
+    let reason = PatchFailure::NotANumber { path: "/o/x".into() };
+    assert_eq!(patched(twice), Err(PatchError { operation: 2, reason }));
 }
 
 #[test]
@@ -173,12 +170,11 @@ fn move_takes_away_and_overwrites() {
     gives(moved("/a", "/l/0"), "/l", list(&[1, 20]));
     gives(moved("/o/s", "/o"), "/o", Some("t".into()));
     gives(moved("/a", "/a"), "/a", Some(int(1)));
-    fails(moved("/o", "/o/p"), "Path(/o/p) to move to is a child of the path(/o) to move from");
     fails(
-        moved("/b", "/c"),
-        "Node(/b) to be removed is absent. Note: it may also have been removed earlier in the \
-         transaction",
+        moved("/o", "/o/p"),
+        PatchFailure::MoveIntoItself { from: "/o".into(), path: "/o/p".into() },
     );
+    fails(moved("/b", "/c"), absent("/b"));
 }
 
 #[test]
@@ -200,7 +196,7 @@ fn move_within_an_array_keeps_all_elements() {
     ] {
         assert_eq!(moves(from, path), Ok(list(&expected)), "{from} to {path}");
     }
-    assert!(moves("/m/0", "/m/3").unwrap_err().contains("Index(3)"));
+    assert_eq!(moves("/m/0", "/m/3").unwrap_err().reason, out_of_bounds("3"));
 }
 
 #[test]
@@ -215,17 +211,13 @@ fn operations_run_in_order_and_name_the_one_that_fails() {
     let n = object(&[("list", Value::Array(vec![int(5)]))]);
     assert_eq!(value.as_ref().unwrap().field("n"), Some(&n));
     let failed = patched(vec![remove("/a"), set("/b", 1i64), remove("/a")]);
-    assert!(failed.unwrap_err().starts_with("For Operation(3): Node(/a) to be removed is absent"));
+    assert_eq!(failed, Err(PatchError { operation: 3, reason: absent("/a") }));
 }
 
 #[test]
 fn paths_are_shown_as_they_are_written() {
     let operation = PatchOp::Remove { path: vec!["a/b".into(), "c~d".into()] };
-    fails(
-        operation,
-        "Node(/a~1b/c~0d) to be removed is absent. Note: it may also have been removed earlier in \
-         the transaction",
-    );
+    fails(operation, absent("/a~1b/c~0d"));
 }
 
 #[test]

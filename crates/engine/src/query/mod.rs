@@ -31,7 +31,7 @@ use crate::partition::ScanStats;
 use crate::prepare::{LogicalPartition, LogicalPartitionId};
 use crate::read::check_session;
 use crate::routing::{PartitionRange, RoutingMap};
-use crate::{Admission, Engine, Error, RangeId, RequestContext, StoredItem, ru};
+use crate::{Admission, Engine, Error, KeyMismatch, RangeId, RequestContext, StoredItem, ru};
 
 use scan::Scan;
 
@@ -615,11 +615,7 @@ pub(crate) fn scope_range(
 fn prefix_range(container: &Container, prefix: &PartitionKey) -> Result<EpkRange, Error> {
     let definition = &container.spec.partition_key;
     if prefix.0.is_empty() || prefix.0.len() > definition.paths.len() {
-        return Err(Error::PartitionKeyMismatch(
-            "The partition key supplied has more or fewer components than the container's \
-             definition allows."
-                .into(),
-        ));
+        return Err(KeyMismatch::Prefix.into());
     }
     Ok(epk::key_range(definition, prefix))
 }

@@ -15,7 +15,7 @@ use crate::engine::Inner;
 use crate::keys::EpkForm;
 use crate::partition::{Partition, PartitionStatus};
 use crate::routing::{PartitionRange, RoutingMap};
-use crate::{Engine, Error, RangeId, ResourceKind};
+use crate::{Busy, Engine, Error, RangeId, ResourceKind};
 
 use super::copy::{copy_partition, progress_of, upgrade};
 use super::plan::ancestors;
@@ -162,7 +162,7 @@ impl Job {
     /// Allows the next step and waits until it is taken.
     pub(super) async fn advance(&self) -> Result<(), Error> {
         if self.spec.progression == Progression::Automatic {
-            return Err(Error::Busy("the job runs automatically".into()));
+            return Err(Busy::AutomaticJob.into());
         }
         let before = self.phase.borrow().clone();
         let next = match before {
@@ -467,12 +467,10 @@ fn check_not_busy(
 ) -> Result<(), Error> {
     let mut others = change.catalog.jobs.values().filter(|job| job.container == container);
     if others.clone().count() >= PER_CONTAINER_MAX {
-        return Err(Error::Busy(
-            "too many splits and merges of the container are under way".into(),
-        ));
+        return Err(Busy::Jobs.into());
     }
     if others.any(|job| job.sources.iter().any(|id| sources.contains(id))) {
-        return Err(Error::Busy("the range is already being split or merged".into()));
+        return Err(Busy::Range.into());
     }
     Ok(())
 }

@@ -7,9 +7,9 @@ mod sweep;
 
 use model::{Value, json};
 
-use crate::Error;
 use crate::partition::Reader;
 use crate::row::RowHead;
+use crate::{Error, InvalidRequest};
 
 pub(crate) use sweep::start as start_sweep;
 
@@ -39,12 +39,7 @@ pub(crate) fn own_ttl(item: &Value) -> Result<i32, Error> {
     let Some(ttl) = item.field("ttl") else { return Ok(0) };
     match ttl.as_i64().and_then(|n| i32::try_from(n).ok()) {
         Some(n) if n == -1 || n >= 1 => Ok(n),
-        _ => Err(Error::BadRequest(format!(
-            "The input ttl '{}' is invalid. Ensure to provide a nonzero positive integer less \
-             than or equal to '{}', or '-1' which means never expire.",
-            json::to_string(ttl),
-            i32::MAX
-        ))),
+        _ => Err(InvalidRequest::TimeToLive { value: json::to_string(ttl) }.into()),
     }
 }
 
