@@ -56,14 +56,16 @@ pub enum JsonError {
 pub struct Parsed {
     /// The value. Of repeated names the last wins, at the position of the first.
     pub value: Value,
-    /// False when some object repeats a name, so that text and value differ.
+    /// False when some object repeats a name, so that text and value differ, or a string has a tab
+    /// or a line end that JSON wants escaped.
     pub is_faithful: bool,
 }
 
 /// Parses one JSON value that fills the whole text (white space around it allowed).
 ///
 /// Strict: UTF-8 only, no byte order mark, no lone surrogates in escapes (a [`String`] cannot hold
-/// one, and replacing it would change the client's data), no number beyond the range of doubles.
+/// one, and replacing it would change the client's data), no control characters in strings but
+/// tabs and line ends, no number beyond the range of doubles.
 /// `-0` is the double negative zero. A scalar has depth 0, `[]` depth 1; `depth_max` is capped at
 /// [`crate::limits::JSON_DEPTH_MAX`].
 pub fn parse(text: &[u8], depth_max: usize) -> Result<Parsed, JsonError> {

@@ -99,6 +99,7 @@ impl<'t> Parser<'t> {
                     return Ok(());
                 }
                 Some(b'\\') => self.at = (self.at + 2).min(self.bytes.len()),
+                Some(b'\t' | b'\n' | b'\r') => self.at += 1,
                 Some(_) => return Err(self.refuse("a control character must be escaped")),
                 None => return Err(self.refuse("the text ends inside a string")),
             }
@@ -225,6 +226,12 @@ impl<'t> Parser<'t> {
                     return Ok(out);
                 }
                 Some(b'\\') => out.push(self.escape()?),
+                Some(space @ (b'\t' | b'\n' | b'\r')) => {
+                    // The service takes these as they are; what is stored has them escaped.
+                    self.is_faithful = false;
+                    self.at += 1;
+                    out.push(char::from(space));
+                }
                 Some(_) => return Err(self.refuse("a control character must be escaped")),
                 None => return Err(self.refuse("the text ends inside a string")),
             }

@@ -87,7 +87,8 @@ fn refusals_say_where() {
         (b"{\"a\":1,}", 7),
         (b"{'a':1}", 1),
         (b"\"a", 2),
-        (b"\"a\nb\"", 2),
+        (b"\"a\x0bb\"", 2),
+        (b"\"\x00\"", 1),
         (b"\"\\x\"", 2),
         (b"\"\\", 2),
         (b"\"\\u12", 2),
@@ -104,6 +105,14 @@ fn refusals_say_where() {
             other => panic!("{text:?}: {other:?}"),
         }
     }
+}
+
+#[test]
+fn tabs_and_line_ends_may_stand_in_strings_and_are_stored_escaped() {
+    let parsed = parse(b"{\"a\tb\":\"\r\n\\t x\"}", 16).unwrap();
+    assert!(!parsed.is_faithful);
+    assert_eq!(to_string(&parsed.value), r#"{"a\tb":"\r\n\t x"}"#);
+    assert!(parse(b"\t\r\n1 ", 16).unwrap().is_faithful);
 }
 
 #[test]
