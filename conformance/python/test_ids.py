@@ -54,7 +54,7 @@ def with_id(id):
     return swap
 
 
-@pytest.mark.parametrize("id", ["back\\slash", "x" * 1024, "é" * 512], ids=["backslash", "1024-bytes", "1024-utf8"])
+@pytest.mark.parametrize("id", ["x" * 1024, "é" * 512], ids=["1024-bytes", "1024-utf8"])
 async def test_id_is_refused(container, id):
     with refused(400):
         await done(container.create_item({"id": "1", "pk": "a"}, raw_request_hook=with_id(id)))

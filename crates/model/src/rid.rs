@@ -330,8 +330,8 @@ pub enum IdError {
     Forbidden(char),
 }
 
-/// Checks an item id: 1 to 1,536 bytes, no backslash. Everything else is accepted, as the service
-/// does: even a slash, although such an item cannot be addressed by name.
+/// Checks an item id: 1 to 1,536 bytes. Every character is accepted, as the service does: even a
+/// slash or a backslash, although such an item cannot be addressed by name.
 pub fn validate_item_id(id: &str) -> Result<(), IdError> {
     if id.is_empty() {
         return Err(IdError::Empty);
@@ -339,7 +339,7 @@ pub fn validate_item_id(id: &str) -> Result<(), IdError> {
     if id.len() > ITEM_ID_BYTES_MAX {
         return Err(IdError::TooLong { max: ITEM_ID_BYTES_MAX, unit: "bytes" });
     }
-    if id.contains('\\') { Err(IdError::Forbidden('\\')) } else { Ok(()) }
+    Ok(())
 }
 
 /// Checks the id of a database, container or any other named resource: 1 to 255 characters, none
