@@ -9,6 +9,7 @@ use model::{DatabaseRid, ErrorKind, Object, Value};
 use crate::address::DatabaseAddress;
 use crate::errors::ApiError;
 use crate::headers::HeaderName;
+use crate::policy::ClientVersion;
 use crate::reply::{Reply, ReplyHeader};
 use crate::request::{Request, Verb};
 use crate::resource_query::{Resource, ResourceFeed};
@@ -30,8 +31,7 @@ pub(crate) async fn feed(
         Verb::Post if !request.is_query() => {
             ctx.served.charge += resource::WRITE_CHARGE;
             let body = resource::parse_body(request)?;
-            let may_lack_key = request.may_lack_partition_key();
-            let spec = new_spec(&catalog, database.rid, &body, may_lack_key)?;
+            let spec = new_spec(&catalog, database.rid, &body, request.client_version())?;
             let new = match spec.partition_key.is_system {
                 true => NewSubject::Keyless,
                 false => NewSubject::Keyed,
@@ -68,11 +68,11 @@ pub(crate) fn new_spec(
     catalog: &Catalog,
     database: DatabaseRid,
     body: &Object,
-    may_lack_key: bool,
+    version: ClientVersion,
 ) -> Result<ContainerSpec, ApiError> {
     let owner = OpaqueOwner::Database(database);
     let has_key = |id: &str| catalog.opaque(owner, OpaqueKind::EncryptionKey, id).is_some();
-    policy::new_container(body, may_lack_key, &has_key)
+    policy::new_container(body, version, &has_key)
 }
 
 /// `/dbs/{db}/colls/{coll}`
@@ -90,7 +90,8 @@ pub(crate) async fn container(
         }
         Verb::Put => {
             ctx.served.charge += resource::WRITE_CHARGE;
-            let spec = policy::replacement(container, &resource::parse_body(request)?)?;
+            let body = resource::parse_body(request)?;
+            let spec = policy::replacement(container, &body, request.client_version())?;
             let engine = service.engine();
             let replaced = engine.replace_container(container.rid, spec, request.if_match());
             let replaced = Box::pin(replaced).await?;
@@ -171,7 +172,8 @@ fn etag(container: &Container) -> String {
 fn to_value(container: &Container, request: &Request) -> Value {
     let mut out = described(container);
     // Clients that do not know containers without a partition key see no key definition for them.
-    if container.spec.partition_key.is_system && request.may_lack_partition_key() {
+    let is_old = request.client_version() == ClientVersion::BeforeKeys;
+    if container.spec.partition_key.is_system && is_old {
         out.remove("partitionKey");
     }
     out.into()

@@ -11,6 +11,7 @@ use model::ErrorKind;
 use crate::errors::{ApiError, texts};
 use crate::faults::FaultSubject;
 use crate::operation::Operation;
+use crate::policy::ClientVersion;
 use crate::{Service, containers, policy, resource};
 
 /// Why a resource is not created or deleted.
@@ -76,7 +77,12 @@ impl Service {
         self.check_faults(Operation::Container, None)?;
         let body = resource::parse(description)?;
         policy::check_members(&body)?;
-        let spec = containers::new_spec(&self.engine().catalog(), database.rid, &body, false)?;
+        let spec = containers::new_spec(
+            &self.engine().catalog(),
+            database.rid,
+            &body,
+            ClientVersion::Current,
+        )?;
         Ok(self.engine().create_container(database.rid, spec, throughput).await?)
     }
 

@@ -24,15 +24,19 @@ use indexing::Geospatial;
 
 pub(crate) use search::FullTextPolicy;
 
+/// The member that names the property with the time that an item lives from.
+const TTL_PATH: &str = "ttlPropertyPath";
+
 /// Members that are stored and echoed as objects without a check of their content.
 const OPAQUE_OBJECTS: [&str; 1] = ["dataMaskingPolicy"];
 
 /// The known members of a description. Clients of the wire may send others.
-const MEMBERS: [&str; 16] = [
+const MEMBERS: [&str; 17] = [
     "id",
     "partitionKey",
     "uniqueKeyPolicy",
     "defaultTtl",
+    TTL_PATH,
     "indexingPolicy",
     "vectorEmbeddingPolicy",
     "fullTextPolicy",
@@ -46,6 +50,15 @@ const MEMBERS: [&str; 16] = [
     "globalSecondaryIndexDefinition",
     "materializedViewDefinition",
 ];
+
+/// What the version of the protocol that a client speaks knows of containers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ClientVersion {
+    /// Containers may lack a partition key, and each included path has its kinds of indexes.
+    BeforeKeys,
+    /// Every container has a key, and paths have no kinds of indexes.
+    Current,
+}
 
 /// Refuses a description with an unknown member. People mistype names, which would otherwise count
 /// as omitted.
@@ -61,17 +74,16 @@ pub(crate) fn check_members(body: &Object) -> Result<(), ApiError> {
     }
 }
 
-/// Parses the description of a new container. Only old versions of clients may omit the partition
-/// key. `has_encryption_key` tells whether its database has a client encryption key.
+/// Parses the description of a new container. `has_encryption_key` tells whether its database has a client encryption key.
 pub(crate) fn new_container(
     body: &Object,
-    may_lack_key: bool,
+    version: ClientVersion,
     has_encryption_key: &dyn Fn(&str) -> bool,
 ) -> Result<ContainerSpec, ApiError> {
     let id = resource::id_of(body)?;
     let key = match given(body, "partitionKey") {
         Some(value) => partition_key::parse(value)?,
-        None if may_lack_key => partition_key::system(),
+        None if version == ClientVersion::BeforeKeys => partition_key::system(),
         None => return Err(ApiError::missing_properties(&["partitionKey"])),
     };
     let unique_keys = unique_key::parse(given(body, "uniqueKeyPolicy"))?;
@@ -88,7 +100,7 @@ pub(crate) fn new_container(
     policies.insert("indexingPolicy", Value::Null);
     policies.insert("partitionKey", key.rendered);
     policies.insert("uniqueKeyPolicy", unique_keys.rendered);
-    let indexing = changeable(body, default_ttl, &mut policies)?;
+    let indexing = changeable(body, version, default_ttl, &mut policies)?;
     Ok(ContainerSpec {
         id: id.to_owned(),
         partition_key: key.definition,
@@ -133,7 +145,11 @@ pub(crate) fn computed_properties(container: &Container) -> Vec<(String, String)
 }
 
 /// Parses the description that replaces an existing one. Refuses to change immutable members.
-pub(crate) fn replacement(old: &Container, body: &Object) -> Result<ContainerSpec, ApiError> {
+pub(crate) fn replacement(
+    old: &Container,
+    body: &Object,
+    version: ClientVersion,
+) -> Result<ContainerSpec, ApiError> {
     if resource::id_of(body)? != old.spec.id {
         return Err(ApiError::bad_request_errors(
             "Replacing the id of a collection is not allowed.",
@@ -166,12 +182,13 @@ pub(crate) fn replacement(old: &Container, body: &Object) -> Result<ContainerSpe
         "changeFeedPolicy",
         "computedProperties",
         "analyticalStorageTtl",
+        TTL_PATH,
         "fullTextPolicy",
         "vectorEmbeddingPolicy",
     ] {
         policies.remove(name);
     }
-    let indexing = changeable(body, default_ttl, &mut policies)?;
+    let indexing = changeable(body, version, default_ttl, &mut policies)?;
     search::check_replaced(&before, &policies)?;
     let versions_minutes = versions_minutes(body)?;
     let policies = policies.into();
@@ -182,11 +199,12 @@ pub(crate) fn replacement(old: &Container, body: &Object) -> Result<ContainerSpe
 /// Returns the indexing policy.
 fn changeable(
     body: &Object,
+    version: ClientVersion,
     default_ttl: Option<i32>,
     out: &mut Object,
 ) -> Result<engine::IndexingPolicy, ApiError> {
     let geospatial = Geospatial::parse(given(body, "geospatialConfig"))?;
-    let mut indexing = indexing::normalise(given(body, "indexingPolicy"), geospatial)?;
+    let mut indexing = indexing::normalise(given(body, "indexingPolicy"), geospatial, version)?;
     let texts = FullTextPolicy::parse(given(body, "fullTextPolicy"))?;
     let embeddings = search::embeddings(given(body, "vectorEmbeddingPolicy"))?;
     let texts = search::text_indexes(&indexing.rendered, &texts)?;
@@ -202,6 +220,9 @@ fn changeable(
         return Err(ApiError::bad_request_errors(
             "The indexing mode must be consistent for a collection with time to live.",
         ));
+    }
+    if let Some(path) = ttl_path(body, default_ttl)? {
+        out.insert(TTL_PATH, path.into());
     }
     let conflicts = conflict_resolution(given(body, "conflictResolutionPolicy"))?;
     out.insert("conflictResolutionPolicy", conflicts);
@@ -245,7 +266,7 @@ fn spatial_paths(indexing: &Value) -> Vec<&str> {
 }
 
 /// A member that is present and not null; clients send null for what they leave to the server.
-fn given<'b>(body: &'b Object, name: &str) -> Option<&'b Value> {
+pub(crate) fn given<'b>(body: &'b Object, name: &str) -> Option<&'b Value> {
     body.get(name).filter(|value| **value != Value::Null)
 }
 
@@ -258,6 +279,20 @@ fn default_ttl(body: &Object) -> Result<Option<i32>, ApiError> {
         _ => Err(ApiError::bad_request_errors(
             "The input ttl is invalid. Ensure to provide a nonzero positive integer or -1 as \
              defaultTtl.",
+        )),
+    }
+}
+
+/// The path of the time that an item lives from. It is kept for clients, which have retired it, and
+/// not acted upon: items live from their last change.
+fn ttl_path(body: &Object, default_ttl: Option<i32>) -> Result<Option<&str>, ApiError> {
+    let Some(path) = given(body, TTL_PATH) else { return Ok(None) };
+    let path = path.as_str().filter(|path| PropertyPath::parse(path).is_ok());
+    let path = path.ok_or_else(|| invalid(TTL_PATH))?;
+    match default_ttl {
+        Some(_) => Ok(Some(path)),
+        None => Err(ApiError::bad_request_errors(
+            "The ttl property path of a collection needs its defaultTtl.",
         )),
     }
 }

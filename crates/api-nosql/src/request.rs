@@ -13,6 +13,7 @@ use crate::address::Target;
 use crate::errors::ApiError;
 use crate::feed;
 use crate::headers::{self, HeaderName, Headers};
+use crate::policy::ClientVersion;
 use crate::replica::Replica;
 
 /// What a request does to its target. The numbers and names of other wires' operations become the
@@ -122,11 +123,14 @@ impl Request {
             })
     }
 
-    /// Whether the client's version still supports containers without a partition key.
-    pub(crate) fn may_lack_partition_key(&self) -> bool {
+    /// What the client knows of containers.
+    pub(crate) fn client_version(&self) -> ClientVersion {
         /// The first version in which every container has a key.
         const KEYED_VERSION: &str = "2018-12-31";
-        self.header(HeaderName::Version).is_some_and(|version| version < KEYED_VERSION)
+        match self.header(HeaderName::Version) {
+            Some(version) if version < KEYED_VERSION => ClientVersion::BeforeKeys,
+            Some(_) | None => ClientVersion::Current,
+        }
     }
 
     /// The continuation of a feed or query. The older .NET SDK sends an empty one with first pages.

@@ -107,6 +107,9 @@ fn text<'v>(property: &'v Value, member: &str) -> Result<&'v str, ApiError> {
             "Computed property '{member}' is either empty or unspecified."
         ))),
         Some(Value::String(text)) => Ok(text),
-        _ => Err(invalid("computedProperties")),
+        None | Some(Value::Null) => {
+            Err(ApiError::bad_request_errors("One of the specified inputs is invalid"))
+        }
+        Some(_) => Err(invalid("computedProperties")),
     }
 }

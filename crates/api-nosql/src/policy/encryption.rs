@@ -30,8 +30,17 @@ pub(super) fn check(
         }
     };
     let paths = policy.field("includedPaths").and_then(Value::as_array);
+    let paths = paths.ok_or_else(|| invalid(NAME))?;
+    for included in paths {
+        let key = text(included, "clientEncryptionKeyId")?;
+        if !has_key(key) {
+            return Err(ApiError::bad_request_errors(format!(
+                "ClientEncryptionKey with id '[{key}]' does not exist."
+            )));
+        }
+    }
     let mut seen: Vec<&str> = Vec::new();
-    for included in paths.ok_or_else(|| invalid(NAME))? {
+    for included in paths {
         let path = text(included, "path")?;
         check_path(path)?;
         if seen.contains(&path) {
@@ -40,12 +49,6 @@ pub(super) fn check(
             )));
         }
         seen.push(path);
-        let key = text(included, "clientEncryptionKeyId")?;
-        if !has_key(key) {
-            return Err(ApiError::bad_request_errors(format!(
-                "ClientEncryptionKey with id '[{key}]' does not exist."
-            )));
-        }
         if text(included, "encryptionAlgorithm")? != ALGORITHM {
             return Err(ApiError::bad_request_errors(format!(
                 "EncryptionAlgorithm should be '{ALGORITHM}'."

@@ -4,7 +4,7 @@ use engine::index::{Composite, CompositeColumn, PathPattern};
 use model::{Object, Value, limits};
 
 use super::index_path::{End, IndexPath};
-use super::{given, invalid};
+use super::{ClientVersion, given, invalid};
 use crate::errors::ApiError;
 
 const SPATIAL_TYPES: [&str; 4] = ["Point", "LineString", "Polygon", "MultiPolygon"];
@@ -49,6 +49,7 @@ pub(super) struct IndexingPolicy {
 pub(super) fn normalise(
     policy: Option<&Value>,
     geospatial: Geospatial,
+    version: ClientVersion,
 ) -> Result<IndexingPolicy, ApiError> {
     let nothing = Object::new();
     let policy = match policy {
@@ -62,8 +63,8 @@ pub(super) fn normalise(
         return Err(invalid("indexingPolicy.automatic"));
     }
     let (included, excluded) = match is_indexed {
-        true => paths(policy)?,
-        false => (Paths::new(), Paths::new()),
+        true => paths(policy, version)?,
+        false => (Paths::new(version), Paths::new(version)),
     };
     let composites = array(policy, "compositeIndexes")?;
     if composites.len() > limits::COMPOSITE_INDEXES_MAX {
@@ -108,8 +109,8 @@ fn mode(policy: &Object) -> Result<&'static str, ApiError> {
 
 /// The included and excluded paths. Without any included path everything is indexed, unless the
 /// root is excluded. The etag is always excluded, because no query searches for it.
-fn paths(policy: &Object) -> Result<(Paths, Paths), ApiError> {
-    let (mut included, mut excluded) = (Paths::new(), Paths::new());
+fn paths(policy: &Object, version: ClientVersion) -> Result<(Paths, Paths), ApiError> {
+    let (mut included, mut excluded) = (Paths::new(version), Paths::new(version));
     for value in array(policy, "includedPaths")? {
         included.add(value)?;
     }
@@ -125,7 +126,7 @@ fn paths(policy: &Object) -> Result<(Paths, Paths), ApiError> {
     let root = IndexPath::root();
     let has_root = included.parsed.contains(&root) || excluded.parsed.contains(&root);
     if !has_root && included.parsed.is_empty() {
-        included.push("/*", root);
+        included.push("/*", root, None);
     } else if !has_root {
         return Err(ApiError::bad_request_errors(
             "The special mandatory indexing path \"/\" is not provided in any of the path type \
@@ -134,7 +135,7 @@ fn paths(policy: &Object) -> Result<(Paths, Paths), ApiError> {
     }
     let etag = IndexPath::etag();
     if !excluded.parsed.contains(&etag) && !included.parsed.contains(&etag) {
-        excluded.push("/\"_etag\"/?", etag);
+        excluded.push("/\"_etag\"/?", etag, None);
     }
     Ok((included, excluded))
 }
@@ -143,14 +144,16 @@ fn paths(policy: &Object) -> Result<(Paths, Paths), ApiError> {
 struct Paths {
     parsed: Vec<IndexPath>,
     rendered: Vec<Value>,
+    version: ClientVersion,
 }
 
 impl Paths {
-    fn new() -> Self {
-        Self { parsed: Vec::new(), rendered: Vec::new() }
+    fn new(version: ClientVersion) -> Self {
+        Self { parsed: Vec::new(), rendered: Vec::new(), version }
     }
 
-    /// Adds `{"path": ...}`. The `indexes` of old clients no longer have a meaning and are dropped.
+    /// Adds `{"path": ...}`. The `indexes` of old clients no longer have a meaning: those clients
+    /// read them back, for others they are dropped.
     fn add(&mut self, value: &Value) -> Result<(), ApiError> {
         let text = path_of(value)?;
         let path = IndexPath::parse(text)?;
@@ -160,15 +163,28 @@ impl Paths {
             )));
         }
         let text = if text == "/" { "/*" } else { text };
-        self.push(text, path);
+        let indexes = match self.version {
+            ClientVersion::BeforeKeys => value.as_object().and_then(|path| given(path, "indexes")),
+            ClientVersion::Current => None,
+        };
+        if indexes.is_some_and(|indexes| indexes.as_array().is_none()) {
+            return Err(invalid("indexingPolicy.includedPaths.indexes"));
+        }
+        self.push(text, path, indexes);
         Ok(())
     }
 
-    fn push(&mut self, text: &str, path: IndexPath) {
-        if !self.parsed.contains(&path) {
-            self.parsed.push(path);
-            self.rendered.push(one("path", text.into()));
+    fn push(&mut self, text: &str, path: IndexPath, indexes: Option<&Value>) {
+        if self.parsed.contains(&path) {
+            return;
         }
+        self.parsed.push(path);
+        let mut rendered = Object::with_capacity(2);
+        rendered.insert("path", text.into());
+        if let Some(indexes) = indexes {
+            rendered.insert("indexes", indexes.clone());
+        }
+        self.rendered.push(rendered.into());
     }
 
     fn patterns(&self) -> Vec<PathPattern> {
@@ -234,6 +250,7 @@ fn spatial_patterns(policy: &Object) -> Result<Vec<PathPattern>, ApiError> {
     Ok(patterns)
 }
 
+/// An index serves geometries of every type, whichever are named; clients read all of them back.
 fn spatial_index(value: &Value, geospatial: Geospatial) -> Result<Value, ApiError> {
     let text = path_of(value)?;
     IndexPath::parse(text)?;
@@ -265,7 +282,9 @@ fn spatial_index(value: &Value, geospatial: Geospatial) -> Result<Value, ApiErro
             )));
         }
     }
-    Ok(value.clone())
+    let mut out = value.as_object().cloned().unwrap_or_default();
+    out.insert("types", Value::Array(SPATIAL_TYPES.map(Value::from).to_vec()));
+    Ok(out.into())
 }
 
 fn check_bounds(bounds: &Value) -> Result<(), ApiError> {

@@ -116,7 +116,13 @@ mod tests {
 
     fn problem(indexing: &str, order: &str) -> Option<String> {
         let indexing = json::parse(indexing.as_bytes(), 16).unwrap().value;
-        let policy = indexing::normalise(Some(&indexing), Geospatial::Geography).unwrap().policy;
+        let policy = indexing::normalise(
+            Some(&indexing),
+            Geospatial::Geography,
+            crate::policy::ClientVersion::Current,
+        )
+        .unwrap()
+        .policy;
         let text = format!("SELECT * FROM c ORDER BY {order}");
         let plan = lang::nosql::compile(&text, &[]).unwrap();
         let paths = IndexedPaths::of(&policy, &[]);

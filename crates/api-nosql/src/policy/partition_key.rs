@@ -56,20 +56,19 @@ pub(super) fn parse(value: &Value) -> Result<PartitionKeyPolicy, ApiError> {
         Some(_) => return Err(invalid("partitionKey.version")),
     };
     check_levels(kind, version, texts.len())?;
+    // The flag makes a key the service's own only at its own path; elsewhere it is just kept.
+    let is_shown_as_system = given(object, "systemKey") == Some(&Value::Bool(true));
     let definition = PartitionKeyDefinition {
         paths: texts.iter().map(path).collect::<Result<_, _>>()?,
         kind,
         version,
-        is_system: given(object, "systemKey") == Some(&Value::Bool(true)),
+        is_system: is_shown_as_system && *texts == [Value::from(SYSTEM_KEY_PATH)],
     };
-    if definition.is_system && *texts != [Value::from(SYSTEM_KEY_PATH)] {
-        return Err(invalid("partitionKey.systemKey"));
-    }
     let repeats = |i: usize| definition.paths[..i].contains(&definition.paths[i]);
     if (0..definition.paths.len()).any(repeats) {
         return Err(ApiError::bad_request_errors("A partition key path is given twice."));
     }
-    let rendered = render(texts, kind_name, shown_version, definition.is_system);
+    let rendered = render(texts, kind_name, shown_version, is_shown_as_system);
     Ok(PartitionKeyPolicy { definition, rendered })
 }
 
@@ -130,14 +129,14 @@ fn has_bare_space(path: &str) -> bool {
     false
 }
 
-fn render(paths: &[Value], kind: &str, version: Option<&Value>, is_system: bool) -> Value {
+fn render(paths: &[Value], kind: &str, version: Option<&Value>, has_system_flag: bool) -> Value {
     let mut out = Object::with_capacity(4);
     out.insert("paths", Value::Array(paths.to_vec()));
     out.insert("kind", kind.into());
     if let Some(version) = version {
         out.insert("version", version.clone());
     }
-    if is_system {
+    if has_system_flag {
         out.insert("systemKey", true.into());
     }
     out.into()

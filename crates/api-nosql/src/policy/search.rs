@@ -42,11 +42,11 @@ impl FullTextPolicy {
         for text in list(policy, "fullTextPaths", NAME)? {
             let path = text.field("path").and_then(Value::as_str).ok_or_else(|| invalid(NAME))?;
             let parsed = plain_path(path).ok_or_else(|| {
-                refused(format!("The full-text policy contains an invalid Path: {path}."))
+                refused(format!("The Full Text Policy contains an invalid Path: {path}."))
             })?;
             if paths.iter().any(|(known, _)| *known == parsed) {
                 return Err(refused(format!(
-                    "The full-text policy contains the Path: {path} more than once."
+                    "The Full Text Policy contains the Path: {path} more than once."
                 )));
             }
             let own = text.as_object().and_then(|text| given(text, "language"));
@@ -59,7 +59,7 @@ impl FullTextPolicy {
 fn language(code: &Value) -> Result<Language, ApiError> {
     code.as_str().and_then(Language::lookup).ok_or_else(|| {
         let code = code.as_str().unwrap_or_default();
-        refused(format!("The full-text policy contains an unsupported language: {code}."))
+        refused(format!("The Full Text Policy contains an unsupported language {code}."))
     })
 }
 

@@ -11,13 +11,17 @@ fn object(text: &str) -> Object {
 /// The spec of a container with these further members.
 fn spec(members: &str) -> Result<ContainerSpec, ApiError> {
     let key = r#""partitionKey":{"paths":["/pk"],"kind":"Hash","version":2}"#;
-    new_container(&object(&format!(r#"{{"id":"c",{key}{members}}}"#)), false, &|key| key == "k")
+    new_container(
+        &object(&format!(r#"{{"id":"c",{key}{members}}}"#)),
+        ClientVersion::Current,
+        &|key| key == "k",
+    )
 }
 
 fn with_key(partition_key: &str) -> Result<ContainerSpec, ApiError> {
     new_container(
         &object(&format!(r#"{{"id":"c","partitionKey":{partition_key}}}"#)),
-        false,
+        ClientVersion::Current,
         &|key| key == "k",
     )
 }
@@ -70,7 +74,7 @@ fn partition_keys_are_shown_as_given() {
 #[test]
 fn bad_partition_keys_are_refused() {
     check_refused(
-        new_container(&object(r#"{"id":"c"}"#), false, &|key| key == "k"),
+        new_container(&object(r#"{"id":"c"}"#), ClientVersion::Current, &|key| key == "k"),
         "'partitionKey; ' - are missing",
     );
     let refused = |key: &str, text: &str| check_refused(with_key(key), text);
@@ -94,7 +98,9 @@ fn bad_partition_keys_are_refused() {
 
 #[test]
 fn old_clients_get_a_system_key() {
-    let spec = new_container(&object(r#"{"id":"c"}"#), true, &|key| key == "k").unwrap();
+    let spec =
+        new_container(&object(r#"{"id":"c"}"#), ClientVersion::BeforeKeys, &|key| key == "k")
+            .unwrap();
     assert!(spec.partition_key.is_system);
     assert_eq!(spec.partition_key.paths[0].segments(), ["_partitionKey"]);
 }
@@ -286,23 +292,23 @@ fn texts_have_paths_and_languages() {
         (r#"{"fullTextPaths":{}}"#, "One of the specified inputs is invalid"),
         (
             r#"{"fullTextPaths":[{"path":"abstract"}]}"#,
-            "The full-text policy contains an invalid Path: abstract",
+            "The Full Text Policy contains an invalid Path: abstract",
         ),
         (
             r#"{"fullTextPaths":[{"path":"/a/*"}]}"#,
-            "The full-text policy contains an invalid Path: /a/*",
+            "The Full Text Policy contains an invalid Path: /a/*",
         ),
         (
             r#"{"defaultLanguage":"spa-SPA"}"#,
-            "The full-text policy contains an unsupported language: spa-SPA",
+            "The Full Text Policy contains an unsupported language spa-SPA.",
         ),
         (
             r#"{"fullTextPaths":[{"path":"/a","language":"spa-SPA"}]}"#,
-            "The full-text policy contains an unsupported language: spa-SPA",
+            "The Full Text Policy contains an unsupported language spa-SPA.",
         ),
         (
             r#"{"fullTextPaths":[{"path":"/a"},{"path":"/a"}]}"#,
-            "The full-text policy contains the Path: /a more than once.",
+            "The Full Text Policy contains the Path: /a more than once.",
         ),
     ] {
         check_refused(policy(bad), message);
