@@ -9,6 +9,7 @@ use model::{ErrorKind, Object, Value, json};
 
 use crate::errors::ApiError;
 use crate::headers::HeaderName;
+use crate::policy::given;
 use crate::reply::{Reply, ReplyHeader};
 use crate::request::{Request, Verb};
 use crate::resource_query::{Resource, ResourceFeed};
@@ -99,8 +100,11 @@ pub(crate) async fn offer(
 async fn replace(engine: &Engine, offer: &Offer, request: &Request) -> Result<Reply, ApiError> {
     let body = resource::parse_body(request)?;
     let rid = offer.rid.to_string();
-    if body.get("_rid").is_some_and(|given| given.as_str() != Some(&rid)) {
+    if given(&body, "_rid").is_some_and(|given| given.as_str() != Some(&rid)) {
         return Err(ApiError::bad_request_errors("The '_rid' of the offer does not match its id."));
+    }
+    if given(&body, "id").is_none() && given(&body, "_rid").is_none() {
+        return Err(ApiError::missing_properties(&["id"]));
     }
     let content = body.get("content").ok_or_else(|| ApiError::missing_properties(&["content"]))?;
     let throughput = requested(engine, offer, content, request)?;
@@ -121,12 +125,10 @@ async fn replace(engine: &Engine, offer: &Offer, request: &Request) -> Result<Re
     Ok(with_pending_header(reply, engine, &replaced))
 }
 
-/// Marks the reply if partitions are still being split for the offer's throughput.
+/// States whether partitions are still being split for the offer's throughput.
 fn with_pending_header(reply: Reply, engine: &Engine, offer: &Offer) -> Reply {
-    match engine.is_scaling(offer) {
-        true => reply.header(ReplyHeader::OfferReplacePending, "true"),
-        false => reply,
-    }
+    let is_pending = if engine.is_scaling(offer) { "true" } else { "false" };
+    reply.header(ReplyHeader::OfferReplacePending, is_pending)
 }
 
 /// The throughput that the content of a replaced offer requests. Autoscale settings win over a
@@ -250,12 +252,14 @@ fn autoscale_settings(max: u32, increment_percent: u32) -> Value {
         out.insert(name, value);
         Value::from(out)
     };
-    let policy = nested("throughputPolicy", nested("incrementPercent", number(increment_percent)));
     let mut out = Object::with_capacity(5);
     out.insert("tier", number(0));
     out.insert("maximumTierThroughput", number(0));
     out.insert("autoUpgrade", false.into());
     out.insert("maxThroughput", number(max));
-    out.insert("autoUpgradePolicy", policy);
+    if increment_percent > 0 {
+        let policy = nested("incrementPercent", number(increment_percent));
+        out.insert("autoUpgradePolicy", nested("throughputPolicy", policy));
+    }
     out.into()
 }
