@@ -14,6 +14,13 @@ use crate::{Service, resolve, resource};
 
 const REQUIRED: [&str; 3] = ["encryptionAlgorithm", "wrappedDataEncryptionKey", "keyWrapMetadata"];
 
+/// When a key was created, in seconds: a replaced key keeps it in its body.
+const CREATED: &str = "_cts";
+
+fn created(key: &OpaqueResource) -> Value {
+    key.spec.body.field(CREATED).cloned().unwrap_or_else(|| resource::int(key.ts))
+}
+
 struct EncryptionKeys;
 
 impl Family for EncryptionKeys {
@@ -37,7 +44,7 @@ impl Family for EncryptionKeys {
         if !missing.is_empty() {
             return Err(ApiError::missing_properties(&missing));
         }
-        let mut kept = Object::with_capacity(REQUIRED.len());
+        let mut kept = Object::with_capacity(REQUIRED.len() + 1);
         for name in REQUIRED {
             let value = body.get(name).filter(|value| match name {
                 "keyWrapMetadata" => value.as_object().is_some(),
@@ -48,10 +55,15 @@ impl Family for EncryptionKeys {
             })?;
             kept.insert(name, value.clone());
         }
+        if let Some(old) = old {
+            kept.insert(CREATED, created(old));
+        }
         Ok(NewOpaque { id: id.to_owned(), alias: None, body: kept.into() })
     }
 
-    fn complete(&self, _: &OpaqueResource, _: &mut Object) {}
+    fn complete(&self, key: &OpaqueResource, out: &mut Object) {
+        out.insert(CREATED, created(key));
+    }
 }
 
 /// `/dbs/{db}/clientencryptionkeys`

@@ -156,6 +156,7 @@ fn trigger(
             matches!(operation, Operation::Replace | Operation::Upsert | Operation::Patch)
         }
         TriggerOperation::Delete => operation == Operation::Delete,
+        TriggerOperation::Upsert => operation == Operation::Upsert,
     };
     match fits {
         true => Ok(Arc::clone(script)),

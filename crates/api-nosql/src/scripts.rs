@@ -145,6 +145,7 @@ fn trigger_of(body: &Object) -> Result<TriggerSpec, ApiError> {
         "update" => TriggerOperation::Update,
         "delete" => TriggerOperation::Delete,
         "replace" => TriggerOperation::Replace,
+        "upsert" => TriggerOperation::Upsert,
         _ => return Err(unknown("triggerOperation", operation)),
     };
     let spelled = [time.to_owned(), operation.to_owned()];

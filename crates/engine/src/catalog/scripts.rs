@@ -65,6 +65,8 @@ pub enum TriggerOperation {
     Delete,
     /// New versions of items.
     Replace,
+    /// Upserts, whether or not the item is new.
+    Upsert,
 }
 
 /// What a trigger declares besides its text.
