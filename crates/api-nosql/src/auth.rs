@@ -171,7 +171,7 @@ impl<'r> SignedDate<'r> {
     }
 
     fn check(&self, now: Timestamp) -> Result<(), ApiError> {
-        let date = httpdate::parse_http_date(self.text.trim()).map_err(|_| mandates_date())?;
+        let date = date_of(self.text.trim()).ok_or_else(mandates_date)?;
         let now = UNIX_EPOCH + Duration::from_millis(now.0);
         let (apart, is_early) = match now.duration_since(date) {
             Ok(apart) => (apart, false),
@@ -196,6 +196,25 @@ impl<'r> SignedDate<'r> {
             ),
         ))
     }
+}
+
+/// A date in the form of RFC 1123, with letters of either case: the text that is signed is in lower
+/// case, and clients that are written by hand send it so.
+fn date_of(text: &str) -> Option<SystemTime> {
+    if let Ok(date) = httpdate::parse_http_date(text) {
+        return Some(date);
+    }
+    let (words, zone) = text.split_at_checked(text.len().checked_sub(3)?)?;
+    let mut spelled = String::with_capacity(text.len());
+    for character in words.chars() {
+        let continues_word = spelled.ends_with(|before: char| before.is_ascii_alphabetic());
+        spelled.push(match continues_word {
+            true => character.to_ascii_lowercase(),
+            false => character.to_ascii_uppercase(),
+        });
+    }
+    spelled.push_str(&zone.to_ascii_uppercase());
+    httpdate::parse_http_date(&spelled).ok()
 }
 
 /// The link that was most likely signed and, for a path that can be read in two ways, the other.

@@ -191,12 +191,13 @@ impl Service {
         }
     }
 
-    /// The client's activity id if it sent one that can be echoed, else a new one.
+    /// The client's activity id if it sent one that can be echoed, else a new one. Of a list, which
+    /// the .NET SDK sends with some queries and can't read back, it is the first.
     fn activity_id(&self, head: &RequestHead<'_>) -> String {
-        let given = head.headers.get(HeaderName::ActivityId).filter(|given| {
-            !given.is_empty() && given.len() <= ACTIVITY_ID_BYTES_MAX && given.is_ascii()
+        let given = head.headers.text(HeaderName::ActivityId).and_then(|ids| {
+            let first = ids.split(',').next().unwrap_or_default().trim();
+            (1..=ACTIVITY_ID_BYTES_MAX).contains(&first.len()).then(|| first.to_owned())
         });
-        let given = given.and_then(|given| String::from_utf8(given.to_vec()).ok());
         given.unwrap_or_else(|| self.activity_ids.make_text())
     }
 

@@ -47,7 +47,7 @@ pub(crate) fn parse(text: &str) -> Result<Vec<(RangeId, Lsn)>, ApiError> {
             continue;
         }
         let entry = parse_one(part).ok_or_else(|| {
-            ApiError::bad_request(format!("The session token '{text}' specified is invalid."))
+            ApiError::bad_request(format!("The session token provided '{text}' is invalid."))
         })?;
         lsns.push(entry);
     }
