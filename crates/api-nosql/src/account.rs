@@ -186,7 +186,7 @@ fn query_engine_configuration() -> Value {
         ("spatialMaxGeometryPointCount", Value::Int64(256)),
         ("sqlDisableOptimizationFlags", Value::Int64(0)),
         ("sqlQueryILDisableOptimizationFlags", Value::Int64(0)),
-        ("clientDisableOptimisticDirectExecution", true.into()),
+        ("clientDisableOptimisticDirectExecution", false.into()),
     ])
 }
 

@@ -6,12 +6,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 use engine::ops::{Page, Row};
 use engine::{Container, RequestContext};
+use model::{json, limits};
 
 use crate::errors::ApiError;
 use crate::headers::HeaderName;
 use crate::reply::Reply;
 use crate::request::Request;
-use crate::{Service, change_feed, payload, scope, session};
+use crate::{Service, binary_json, change_feed, payload, scope, session};
 
 pub(crate) async fn list(
     service: &Service,
@@ -27,14 +28,24 @@ pub(crate) async fn list(
     let scope = scope::of(container, request)?;
     let page = service.engine().list_items(ctx, container, scope, request.page()?).await?;
     limit.check(&page)?;
-    Ok(reply(container, &page).0)
+    Ok(reply(container, &page, payload::demands_binary(request)).0)
 }
 
 /// The response with a page, and the size of its rows in bytes.
-pub(crate) fn reply(container: &Container, page: &Page) -> (Reply, usize) {
-    let (body, rows_bytes) = envelope(container, &page.rows);
+pub(crate) fn reply(container: &Container, page: &Page, is_binary: bool) -> (Reply, usize) {
+    let (text, rows_bytes) = envelope(container, &page.rows);
+    let body = if is_binary { to_binary(text) } else { text };
     let reply = Reply::ok(body).item_count(page.rows.len()).continuation(page.continuation.clone());
     (reply, rows_bytes)
+}
+
+/// The binary form of a feed's text. Rows that are too deeply nested for the parser stay text;
+/// clients tell the two forms apart by the first byte.
+pub(crate) fn to_binary(text: Bytes) -> Bytes {
+    match json::parse(&text, limits::JSON_DEPTH_MAX) {
+        Ok(parsed) => binary_json::encode(&parsed.value).into(),
+        Err(_) => text,
+    }
 }
 
 fn envelope(container: &Container, rows: &[Row]) -> (Bytes, usize) {
@@ -97,19 +108,22 @@ impl TokenLimit {
                 let bytes = usize::try_from(n).unwrap_or(usize::MAX).saturating_mul(1024);
                 Ok(Self { bytes_max: Some(bytes) })
             }
-            _ => Err(ApiError::bad_request(
+            Ok(_) => Err(Self::too_small()),
+            Err(_) => Err(ApiError::bad_request(
                 "Please pass in a valid continuation token size limit which must be a positive \
                  integer.",
             )),
         }
     }
 
+    fn too_small() -> ApiError {
+        ApiError::bad_request("The continuation token limit specified is not large enough.")
+    }
+
     pub(crate) fn check(&self, page: &Page) -> Result<(), ApiError> {
         let length = page.continuation.as_ref().map_or(0, String::len);
         match self.bytes_max {
-            Some(max) if length > max => Err(ApiError::bad_request(
-                "The continuation token limit specified is not large enough.",
-            )),
+            Some(max) if length > max => Err(Self::too_small()),
             _ => Ok(()),
         }
     }

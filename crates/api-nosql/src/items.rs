@@ -9,6 +9,7 @@ use engine::{Container, RequestContext, StoredItem};
 use model::{DocumentRid, ErrorKind, PartitionKey, Value, json};
 use script::Operation;
 
+use crate::address::Target;
 use crate::errors::ApiError;
 use crate::execute::{self, TriggeredWrite, Triggers};
 use crate::reply::{Reply, Status};
@@ -68,7 +69,37 @@ pub(crate) async fn replace(
     let key = key_of_replace(container, request, &body)?;
     let id = name_of(service, ctx, container, &key, id, request).await?.into_owned();
     let op = ItemOp::Replace { id, body, if_match: request.if_match() };
-    write(service, ctx, container, Some(key), op, request).await
+    let replaced = write(service, ctx, container, Some(key), op, request).await;
+    match replaced {
+        Err(error) if error.kind() == ErrorKind::PartitionKeyMismatch => {
+            Err(unless_missing(service, ctx, container, request, error))
+        }
+        replaced => replaced,
+    }
+}
+
+/// `error`, if the item that a request addresses is there: for one that is missing, its body does
+/// not matter.
+fn unless_missing(
+    service: &Service,
+    ctx: &mut RequestContext,
+    container: &Container,
+    request: &Request,
+    error: ApiError,
+) -> ApiError {
+    let (Target::Item(_, id), Ok(Some(key))) =
+        (&request.target, partition_key_header::item_key(container, request))
+    else {
+        return error;
+    };
+    if resolve::is_by_rid(&service.engine().catalog(), request) {
+        // The search for the item by its resource id has found it.
+        return error;
+    }
+    match service.engine().read_item(ctx, container, &key, id, None) {
+        Err(missing @ engine::Error::NotFound { .. }) => missing.into(),
+        Ok(_) | Err(_) => error,
+    }
 }
 
 /// The key of an item to replace: that of the request, or else that of the new item.

@@ -21,7 +21,7 @@ use crate::ranked_query::{self, RankedQuery};
 use crate::reply::{Reply, ReplyHeader};
 use crate::request::Request;
 use crate::script_functions::QueryFunctions;
-use crate::{Service, policy, query_plan, scope, session};
+use crate::{Service, payload, policy, query_plan, scope, session};
 
 /// States how rows with equal sort keys are ordered: by item number, always ascending.
 const EXECUTION_INFO: &str = "{\"reverseRidEnabled\":false,\"reverseIndexScan\":false}";
@@ -127,7 +127,7 @@ fn answer(
     query_timer: &QueryTimer<'_>,
 ) -> Reply {
     let filled = query_timer.clock.monotonic();
-    let (mut reply, rows_bytes) = feed::reply(container, page);
+    let (mut reply, rows_bytes) = feed::reply(container, page, payload::demands_binary(request));
     reply = reply.header(ReplyHeader::ExecutionInfo, EXECUTION_INFO);
     if request.flag(HeaderName::OptimisticDirectExecute) {
         reply = reply.header(ReplyHeader::RequiresDistribution, "False");

@@ -17,6 +17,23 @@ pub(crate) struct Metrics {
     pub rows_bytes: usize,
 }
 
+/// The shortest time that the header's two digits show. What was done took at least this long:
+/// clients take 0 for a phase that did not happen.
+const STEP: Duration = Duration::from_micros(10);
+
+/// A time as it is shown: in whole steps, and 0 only for what took none.
+fn shown(took: Duration) -> Duration {
+    let steps = (took + STEP / 2).as_micros() / STEP.as_micros();
+    match steps {
+        0 if !took.is_zero() => STEP,
+        steps => STEP.saturating_mul(u32::try_from(steps).unwrap_or(u32::MAX)),
+    }
+}
+
+fn ms(duration: Duration) -> f64 {
+    duration.as_secs_f64() * 1000.0
+}
+
 /// How long parsing and planning took.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct CompileTimes {
@@ -28,11 +45,15 @@ pub(crate) struct CompileTimes {
 
 impl Metrics {
     pub(crate) fn to_text(&self) -> String {
-        let ms = |duration: Duration| duration.as_secs_f64() * 1000.0;
-        let PageTimes { optimizing, choosing, index_lookup, loading, .. } = self.page;
-        let PageTimes { system_functions, user_functions, .. } = self.page;
-        // Clients subtract lookup, load and write times from this to get the remainder.
-        let execution = self.page.total.saturating_sub(optimizing + choosing) + self.writing;
+        let PageTimes { optimizing, choosing, system_functions, user_functions, .. } = self.page;
+        let of_done = |is_done: bool, took: Duration| if is_done { took.max(STEP) } else { took };
+        let index_lookup = shown(self.page.index_lookup);
+        let loading = shown(of_done(self.retrieved.rows > 0, self.page.loading));
+        let writing = shown(of_done(self.rows > 0, self.writing));
+        // Clients subtract lookup, load and write times from this to get the remainder, which no
+        // query does without.
+        let remainder = self.page.total.saturating_sub(optimizing + choosing) + self.writing;
+        let execution = shown(remainder).max(index_lookup + loading + writing + STEP);
         let (rows, bytes) = (self.rows, self.rows_bytes);
         let Retrieved { rows: seen, bytes: bytes_seen } = self.retrieved;
         let utilization = self.index_utilization();
@@ -45,17 +66,17 @@ impl Metrics {
              retrievedDocumentCount={seen};retrievedDocumentSize={bytes_seen};\
              outputDocumentCount={rows};outputDocumentSize={bytes};writeOutputTimeInMs={:.2};\
              indexUtilizationRatio={utilization:.2}",
-            ms(self.total),
-            ms(self.compiling.parsing),
-            ms(self.compiling.lowering),
-            ms(choosing),
-            ms(optimizing),
+            ms(shown(self.total).max(execution)),
+            ms(shown(self.compiling.parsing).max(STEP)),
+            ms(shown(self.compiling.lowering)),
+            ms(shown(choosing)),
+            ms(shown(optimizing)),
             ms(execution),
             ms(index_lookup),
             ms(loading),
-            ms(system_functions),
-            ms(user_functions),
-            ms(self.writing),
+            ms(shown(system_functions)),
+            ms(shown(user_functions)),
+            ms(writing),
         )
     }
 
@@ -115,6 +136,24 @@ mod tests {
                 "indexUtilizationRatio=0.50",
             ]
         );
+        let quick = Metrics {
+            total: us(3),
+            compiling: CompileTimes::default(),
+            page: PageTimes { total: us(2), loading: us(1), ..PageTimes::default() },
+            writing: Duration::ZERO,
+            ..metrics
+        };
+        let text = quick.to_text();
+        for at_least in [
+            "totalExecutionTimeInMs=0.03",
+            "queryCompileTimeInMs=0.01",
+            "VMExecutionTimeInMs=0.03",
+            "indexLookupTimeInMs=0.00",
+            "documentLoadTimeInMs=0.01",
+            "writeOutputTimeInMs=0.01",
+        ] {
+            assert!(text.split(';').any(|member| member == at_least), "{at_least} in {text}");
+        }
         let nothing_read = Metrics { retrieved: Retrieved::default(), ..metrics };
         assert!(nothing_read.to_text().ends_with("indexUtilizationRatio=1.00"));
     }

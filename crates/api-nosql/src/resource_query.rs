@@ -119,7 +119,7 @@ impl<'r, I: Iterator<Item = Resource<'r>>> ResourceFeed<I> {
         let wanted = plan.and_then(|p| p.top().or(p.limit())).unwrap_or(u64::MAX);
         let offset = plan.and_then(Plan::offset).unwrap_or_default();
         let from = at.from;
-        let mut resources = self.resources.filter(|r| r.position >= from).peekable();
+        let mut resources = self.resources.filter(|r| r.position >= from);
         let mut rows = Vec::new();
         while at.taken < wanted && rows.len() < page_max {
             let Some(resource) = resources.next() else { break };
@@ -133,7 +133,15 @@ impl<'r, I: Iterator<Item = Resource<'r>>> ResourceFeed<I> {
                 }
             }
         }
-        let has_more = at.taken < wanted && resources.peek().is_some();
+        // Clients take a token to mean that there is another row, so resources without rows are
+        // passed over here.
+        let mut has_more = false;
+        while at.taken < wanted && !has_more {
+            let Some(resource) = resources.next() else { break };
+            let position = resource.position;
+            has_more = plan.is_none() || !rows_of(plan, resource)?.is_empty();
+            at.from = if has_more { position } else { position.saturating_add(1) };
+        }
         let token = has_more.then(|| at.to_string());
         Ok(reply(&self.parent_rid, self.key, &rows).continuation(token))
     }

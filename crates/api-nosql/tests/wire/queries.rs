@@ -210,7 +210,7 @@ async fn tokens_have_a_limit() {
     let page = cross(&s, "SELECT * FROM c").header("x-ms-max-item-count", "1");
     let answer = page.header(name, "1").send().await.expect(200);
     assert!(answer.header("x-ms-continuation").unwrap().len() <= 1024);
-    for limit in ["0", "-1", "x"] {
+    for limit in ["-1", "x", ""] {
         let answer = cross(&s, "SELECT * FROM c").header(name, limit).send().await.expect(400);
         assert!(answer.message().contains("must be a positive integer"), "{limit}");
     }
