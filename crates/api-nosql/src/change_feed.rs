@@ -5,6 +5,7 @@
 //! starts at the beginning. The etag of every response is the position to continue from, also of
 //! 304, which has no body and means that there is nothing new.
 
+use std::borrow::Cow;
 use std::io::Write as _;
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
@@ -86,14 +87,23 @@ fn start(request: &Request) -> Result<ChangesStart, ApiError> {
     let Some(time) = request.header_lossy(HeaderName::IfModifiedSince) else {
         return Ok(ChangesStart::Beginning);
     };
-    let time = httpdate::parse_http_date(time.trim()).ok();
-    let seconds = time.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
-    match seconds {
-        Some(since) => Ok(ChangesStart::Time(since.as_secs())),
+    match seconds(time.trim()) {
+        Some(since) => Ok(ChangesStart::Time(since)),
         None => Err(ApiError::invalid_input(
             "The header 'if-modified-since' does not hold a date of the form of RFC 1123.",
         )),
     }
+}
+
+/// The seconds of the epoch that a date of the form of RFC 1123 stands for. One SDK writes the zone
+/// as `UTC`.
+fn seconds(date: &str) -> Option<u64> {
+    let date = match date.strip_suffix("UTC") {
+        Some(rest) => Cow::Owned(format!("{rest}GMT")),
+        None => Cow::Borrowed(date),
+    };
+    let time = httpdate::parse_http_date(&date).ok()?;
+    Some(time.duration_since(UNIX_EPOCH).ok()?.as_secs())
 }
 
 fn unquoted(etag: &str) -> &str {
