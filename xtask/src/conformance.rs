@@ -33,15 +33,26 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
 /// Why a suite cannot run on a machine that lacks something optional; `None` when it can, or when
 /// what it needs is required of every machine. Any other fault makes the suite fail.
 pub(crate) fn left_out(language: &str) -> Option<String> {
-    if language != "dotnet" {
-        return None;
-    }
-    let suite = run::root().join("conformance/dotnet");
     let output = |program: &str, argument: &str| {
+        let suite = run::root().join("conformance").join(language);
         Command::new(suite.join(program)).arg(argument).output().ok()
     };
-    lacks_sdk(&output("dotnet", "--version")?)
-        .or_else(|| lacks_packages(&output("run", "--restore")?))
+    match language {
+        "dotnet" => lacks_sdk(&output("dotnet", "--version")?)
+            .or_else(|| lacks_packages(&output("run", "--restore")?)),
+        "go" if !run::has("go", "version") => Some("there is no Go in PATH".to_owned()),
+        "go" => lacks_modules(&output("run", "--fetch")?),
+        _ => None,
+    }
+}
+
+/// What Go prints where it is too old for the SDKs and may not get a newer one, or where modules
+/// cannot be downloaded. A module missing from a reachable proxy is a mistake.
+fn lacks_modules(output: &Output) -> Option<String> {
+    const WHY: [&str; 5] = ["requires go >=", "dial tcp", "no such host", "timeout", "GOPROXY=off"];
+    let is_it = |line: &str| WHY.iter().any(|why| line.contains(why));
+    let said = (!output.status.success()).then(|| first_line(output, is_it))?;
+    is_it(&said).then(|| format!("its modules can't be had: {said}"))
 }
 
 /// What `conformance/dotnet/dotnet` prints where there is no SDK.
@@ -110,6 +121,7 @@ fn filtered(language: &str, arguments: &[String]) -> Vec<String> {
     match language {
         "js" => vec!["--test-name-pattern".to_owned(), name.clone()],
         "rust" => vec![name.clone()],
+        "go" => vec!["-run".to_owned(), name.clone()],
         _ => arguments.to_vec(),
     }
 }
@@ -144,6 +156,12 @@ mod tests {
         let why = lacks_packages(&ended(1, &format!("Restoring\n{unreachable}\n"))).unwrap();
         assert!(why.ends_with(unreachable), "{why}");
         assert_eq!(lacks_packages(&ended(0, unreachable)), None);
+        let unreachable = "go: example: Get \"https://x/\": dial tcp: lookup x: no such host";
+        let why = lacks_modules(&ended(1, &format!("{unreachable}\n"))).unwrap();
+        assert!(why.ends_with(unreachable), "{why}");
+        assert!(lacks_modules(&ended(1, "go: go.mod requires go >= 1.25.0")).is_some());
+        assert_eq!(lacks_modules(&ended(0, unreachable)), None);
+        assert_eq!(lacks_modules(&ended(1, "go: x@v9.9.9: 404 Not Found")), None);
         for mistake in ["error NU1102: Unable to find package X with version (>= 9.9.9)", "MSB4025"]
         {
             assert_eq!(lacks_packages(&ended(1, mistake)), None, "{mistake}");
@@ -196,6 +214,7 @@ mod tests {
         assert_eq!(filtered("python", &given), given);
         assert_eq!(filtered("js", &given), ["--test-name-pattern", "batch"]);
         assert_eq!(filtered("rust", &given), ["batch"]);
+        assert_eq!(filtered("go", &given), ["-run", "batch"]);
         assert_eq!(filtered("rust", &[]), Vec::<String>::new());
     }
 }

@@ -72,6 +72,7 @@ impl Proof {
             format!("def {test}("),
             format!("fn {test}("),
             format!("Task {test}("),
+            format!("func {test}("),
             format!("test(\"{test}\""),
         ]
         .iter()
@@ -96,6 +97,12 @@ impl Proof {
                 let test = rest.split('[').next().unwrap_or(rest);
                 let stem = file.rsplit('/').next().and_then(|name| name.split('.').next());
                 (of == file || Some(of) == stem) && is_wanted(test)
+            }
+            // Go: test/variant.
+            None if file.ends_with(".go") => {
+                let test = name.split('/').next().unwrap_or(name);
+                let text = tree.files.get(&self.path).map_or("", String::as_str);
+                text.contains(&format!("func {test}(")) && is_wanted(test)
             }
             // JavaScript: suite > test.
             None => {
@@ -132,7 +139,9 @@ mod tests {
             (LIST, list),
             ("conformance/python/test_a.py", "async def test_one(x):\n"),
             ("conformance/js/a.test.js", "test(\"does it\", () => {})"),
+            ("conformance/go/a_test.go", "func TestOne(t *testing.T) {"),
             ("conformance/python/expected-failures.txt", failures),
+            ("conformance/go/expected-failures.txt", failures),
         ]);
         let mut complaints = Vec::new();
         (sections(&tree, &mut complaints), complaints)
@@ -154,6 +163,9 @@ mod tests {
         assert!(text.contains("| f | partial |") && text.contains("it is late"), "{text}");
         let (text, _) = rendered("## A\nf | js/a.test.js\n", failures);
         assert!(text.contains("| f | yes |"), "{text}");
+        let failures = "[own]\nTestOne/https # it is late\n";
+        let (text, _) = rendered("## A\nf | go/a_test.go\ng | go/a_test.go::TestOne\n", failures);
+        assert!(text.contains("| f | partial |") && text.contains("| g | partial |"), "{text}");
     }
 
     #[test]
