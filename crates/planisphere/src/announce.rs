@@ -10,15 +10,14 @@ use serde_json::json;
 use crate::account_keys::KeyOrigin;
 use crate::bind::DisabledListener;
 use crate::config::Throttling;
+use crate::listen::{self, LISTENERS, Listener, Opens};
 use crate::serve::AnnounceAs;
 
 /// The contents of the announcement.
 pub(crate) struct Announcement {
     pub(crate) nosql: SocketAddr,
-    pub(crate) nosql_second: Option<u16>,
-    pub(crate) table: Option<SocketAddr>,
-    pub(crate) table_storage: Option<SocketAddr>,
-    pub(crate) admin: Option<SocketAddr>,
+    /// All listeners that are open, in the order of their rows.
+    pub(crate) open: Vec<(&'static Listener, SocketAddr)>,
     /// Listeners that should be on but are off.
     pub(crate) off: Vec<DisabledListener>,
     pub(crate) key: Key,
@@ -35,72 +34,55 @@ impl Announcement {
 
     /// The address of the admin API: its own port, or that of the NoSQL API.
     pub(crate) fn admin_endpoint_or_nosql(&self) -> String {
-        self.admin_endpoint().unwrap_or_else(|| self.endpoint())
+        self.admin_endpoint()
+            .map_or_else(|| self.endpoint(), |address| format!("http://{address}/"))
     }
 
-    fn admin_endpoint(&self) -> Option<String> {
-        self.admin.map(|address| format!("http://{address}/"))
+    /// The address of the admin API's own port, if it has one.
+    pub(crate) fn admin_endpoint(&self) -> Option<SocketAddr> {
+        self.address(listen::named("admin")?)
     }
 
-    /// The endpoint of the Table API in Cosmos DB's flavour, if there is one.
-    fn table_endpoint(&self) -> Option<String> {
-        self.table.map(|address| format!("http://{address}/"))
+    /// The URL of a listener for clients, with the path that its row has.
+    fn url(&self, listener: &Listener) -> Option<String> {
+        Some(format!("http://{}{}", self.address(listener)?, listener.path?))
     }
 
-    /// The endpoint of the Table API in the storage service's flavour, if there is one.
-    fn table_storage_endpoint(&self) -> Option<String> {
-        let account = api_table::DEVELOPMENT_ACCOUNT;
-        self.table_storage.map(|address| format!("http://{address}/{account}"))
+    fn address(&self, listener: &Listener) -> Option<SocketAddr> {
+        let mut open = self.open.iter().filter(|(open, _)| *open == listener);
+        open.next().map(|(_, address)| *address)
     }
 
     /// Why a listener is off that should be on.
-    fn why_off(&self, name: &str) -> Option<&str> {
-        let mut off = self.off.iter().filter(|off| off.name == name);
+    fn why_off(&self, listener: &Listener) -> Option<&str> {
+        let mut off = self.off.iter().filter(|off| off.listener == listener);
         off.next().map(|off| off.reason.as_str())
     }
 
     /// One line for programs; its fields are a contract.
     fn json(&self) -> String {
-        let others: String = [
-            ("table", self.table_endpoint()),
-            ("table_storage", self.table_storage_endpoint()),
-            ("admin", self.admin_endpoint()),
-        ]
-        .into_iter()
-        // A listener that is turned off is left out; `null` is one that should be on.
-        .filter(|(name, url)| url.is_some() || self.why_off(name).is_some())
-        .map(|(name, url)| format!(r#","{name}":{}"#, json!(url)))
-        .collect();
-        let off: serde_json::Map<_, _> =
-            self.off.iter().map(|off| (off.name.to_owned(), json!(off.reason))).collect();
+        let endpoints = LISTENERS.iter().filter(|listener| listener.path.is_some());
+        let endpoints = endpoints
+            .map(|listener| (listener, self.url(listener)))
+            // A listener that is turned off is left out; `null` is one that should be on.
+            .filter(|(listener, url)| url.is_some() || self.why_off(listener).is_some())
+            .map(|(listener, url)| format!("\"{}\":{}", listener.name, json!(url)))
+            .collect::<Vec<_>>()
+            .join(",");
+        let off = self.off.iter().map(|off| (off.listener.name.to_owned(), json!(off.reason)));
+        let off: serde_json::Map<_, _> = off.collect();
         let off = if off.is_empty() { String::new() } else { format!(r#""off":{},"#, json!(off)) };
         format!(
-            r#"{{"ready":true,"endpoints":{{"nosql":{}{others}}},{off}"key":{},"pid":{}}}"#,
-            json!(self.endpoint()),
+            r#"{{"ready":true,"endpoints":{{{endpoints}}},{off}"key":{},"pid":{}}}"#,
             json!(self.key.expose()),
             std::process::id()
         )
     }
 
     fn banner(&self) -> String {
-        let address = self.nosql;
-        let mut lines = vec![
-            format!("Planisphere {} is ready.", env!("CARGO_PKG_VERSION")),
-            String::new(),
-            format!("  NoSQL API     http://{address}/   or   https://{address}/"),
-        ];
-        if let Some(port) = self.nosql_second {
-            lines.push(format!("                also on port {port}"));
-        } else if let Some(reason) = self.why_off("nosql_second") {
-            lines.push(format!("                not on a second port: {reason}"));
-        }
-        lines.extend(self.table_lines());
-        if let Some(admin) = self.admin {
-            lines.push(format!("  Admin API     http://{admin}/_admin/v1"));
-        } else if let Some(reason) = self.why_off("admin") {
-            lines.push(format!("  Admin API     http://{address}/_admin/v1   (with the key)"));
-            lines.push(format!("                not on a port of its own: {reason}"));
-        }
+        let mut lines =
+            vec![format!("Planisphere {} is ready.", env!("CARGO_PKG_VERSION")), String::new()];
+        lines.extend(self.listener_lines());
         lines.push(format!("  Account key   {}", self.key_line()));
         lines.push(format!("  Data          {}", self.data_line()));
         lines.push(format!("  Throttling    {}", self.throttling_line()));
@@ -121,17 +103,34 @@ impl Announcement {
         lines.join("\n")
     }
 
-    fn table_lines(&self) -> Vec<String> {
-        let flavours = [
-            ("table", "Cosmos DB", self.table_endpoint()),
-            ("table_storage", "storage", self.table_storage_endpoint()),
-        ];
+    /// The listeners, those of one title below each other.
+    fn listener_lines(&self) -> Vec<String> {
         let mut lines = Vec::new();
-        for (name, flavour, url) in flavours {
-            let title = if lines.is_empty() { "Table API" } else { "" };
-            match (url, self.why_off(name)) {
-                (Some(url), _) => lines.push(format!("  {title:<13} {url}   ({flavour})")),
-                (None, Some(why)) => lines.push(format!("  {title:<13} off ({flavour}): {why}")),
+        let mut last = "";
+        let mut push = |listener: &Listener, text: String| {
+            let title = if listener.title == last { "" } else { listener.title };
+            last = listener.title;
+            lines.push(format!("  {title:<13} {text}"));
+        };
+        for listener in &LISTENERS {
+            let Listener { variant, shown_path, path_on_nosql, opens, .. } = *listener;
+            let note = if variant.is_empty() { String::new() } else { format!("   ({variant})") };
+            match (self.address(listener), self.why_off(listener)) {
+                (Some(address), _) if opens == Opens::Always => {
+                    let urls = format!("http://{address}/   or   https://{address}/");
+                    push(listener, urls);
+                }
+                (Some(address), _) if listener.path.is_none() => {
+                    push(listener, format!("also on port {}", address.port()));
+                }
+                (Some(address), _) => push(listener, format!("http://{address}{shown_path}{note}")),
+                (None, Some(reason)) => {
+                    if let Some(path) = path_on_nosql {
+                        let nosql = self.nosql;
+                        push(listener, format!("http://{nosql}{path}   (with the key)"));
+                    }
+                    push(listener, format!("off ({variant}): {reason}"));
+                }
                 (None, None) => {}
             }
         }
@@ -195,13 +194,16 @@ pub(crate) fn print(announcement: &Announcement, announce_as: AnnounceAs) -> io:
 mod tests {
     use super::*;
 
+    /// A listener that is open on its default port.
+    fn open(name: &str) -> (&'static Listener, SocketAddr) {
+        let listener = listen::named(name).unwrap();
+        (listener, ([127, 0, 0, 1], listener.port).into())
+    }
+
     fn announcement(key_origin: KeyOrigin) -> Announcement {
         Announcement {
             nosql: "127.0.0.1:8081".parse().unwrap(),
-            nosql_second: None,
-            table: Some("127.0.0.1:8902".parse().unwrap()),
-            table_storage: Some("127.0.0.1:10002".parse().unwrap()),
-            admin: Some("127.0.0.1:8085".parse().unwrap()),
+            open: ["nosql", "table", "table_storage", "admin"].map(open).into(),
             off: Vec::new(),
             key: Key::from_bytes(&[1; 64]),
             key_origin,
@@ -230,15 +232,19 @@ mod tests {
             })
         );
         assert!(!line.contains('\n'));
-        let without = Announcement { admin: None, ..announcement(KeyOrigin::Configured) };
+        let mut without = announcement(KeyOrigin::Configured);
+        without.open.retain(|(listener, _)| listener.name != "admin");
         assert!(!without.json().contains("admin"));
     }
 
     #[test]
     fn what_is_off_is_announced_with_the_reason() {
-        let off = |name| DisabledListener { name, reason: format!("{name} is taken") };
+        let off = |name| {
+            let listener = listen::named(name).unwrap();
+            DisabledListener { listener, reason: format!("{name} is taken") }
+        };
         let mut announcement = announcement(KeyOrigin::WellKnown);
-        (announcement.table, announcement.admin) = (None, None);
+        announcement.open = ["nosql", "table_storage"].map(open).into();
         announcement.off = vec![off("nosql_second"), off("table"), off("admin")];
         let value: serde_json::Value = serde_json::from_str(&announcement.json()).unwrap();
         assert_eq!(
@@ -258,11 +264,11 @@ mod tests {
         assert_eq!(value["off"], reasons);
         let banner = announcement.banner();
         for line in [
-            "                not on a second port: nosql_second is taken\n",
+            "                off (second port): nosql_second is taken\n",
             "  Table API     off (Cosmos DB): table is taken\n",
             "                http://127.0.0.1:10002/devstoreaccount1   (storage)\n",
             "  Admin API     http://127.0.0.1:8081/_admin/v1   (with the key)\n",
-            "                not on a port of its own: admin is taken\n",
+            "                off (own port): admin is taken\n",
         ] {
             assert!(banner.contains(line), "{line:?} is not in {banner}");
         }

@@ -7,145 +7,126 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use anyhow::anyhow;
-use api_table::Flavour;
 use tokio::net::{TcpListener, TcpSocket};
 use tracing::debug;
 
-use crate::config::{Bind, Listen, Ports, Settings};
-use crate::listen::{Listener, Listeners};
+use crate::config::{Bind, Listen, Ports};
+use crate::listen::{Interface, LISTENERS, Listener, Opens};
 
 /// Connections that the operating system queues until they are accepted.
 const BACKLOG: u32 = 1024;
 /// Free ports tried before giving up on one that is free on both loopback addresses.
 const FREE_PORT_ATTEMPTS: usize = 16;
 
+/// Bound sockets, which queue connections although none is accepted yet.
+#[derive(Default)]
+pub(crate) struct OpenListeners {
+    /// The listeners with their addresses for clients, in the order in which they are shown.
+    pub(crate) addresses: Vec<(&'static Listener, SocketAddr)>,
+    /// Listeners that should be on but are off, because their default port is not available.
+    pub(crate) off: Vec<DisabledListener>,
+    /// The sockets, each with its listener.
+    pub(crate) sockets: Vec<(&'static Listener, TcpListener)>,
+}
+
 /// A listener whose default port is not available.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DisabledListener {
-    /// Its name in the ready line.
-    pub(crate) name: &'static str,
+    pub(crate) listener: &'static Listener,
     /// The reason, and the flag that changes the port; one line.
     pub(crate) reason: String,
 }
 
 /// A listener to open.
 #[derive(Clone, Copy)]
-struct ListenerSpec {
-    /// Its name in the ready line.
-    name: &'static str,
-    listener: Listener,
-    /// The flag of its port.
-    flag: &'static str,
+struct Wanted {
+    listener: &'static Listener,
     bind: Bind,
     /// The port; `None` for any free one.
     port: Option<u16>,
-    /// Whether the server can't start without it: it was requested, or is the first listener.
+    /// Whether the server can't start without it.
     is_needed: bool,
     /// Whether listeners without a port of their own use free ports.
     finds_free: bool,
 }
 
-/// Open listeners, by name.
-#[derive(Default)]
-struct OpenListeners {
-    addresses: Vec<(ListenerSpec, SocketAddr)>,
-    sockets: Vec<(Listener, TcpListener)>,
-    off: Vec<DisabledListener>,
-}
-
 /// Binds all listeners. If a needed port is taken, the error names the flag to change.
-pub(crate) fn bind(listen: &Listen) -> anyhow::Result<Listeners> {
-    let mut other_listeners: Vec<ListenerSpec> =
-        other_listeners(listen).into_iter().flatten().collect();
-    // Default ports give way to requested ones.
-    other_listeners.sort_by_key(|spec| !spec.is_needed);
+pub(crate) fn bind(listen: &Listen) -> anyhow::Result<OpenListeners> {
+    let wanted = LISTENERS.iter().filter_map(|listener| Wanted::new(listener, listen));
+    let mut wanted: Vec<Wanted> = wanted.collect();
+    // Default ports give way to requested ones, and all to those that are always open.
+    wanted.sort_by_key(|wanted| (wanted.listener.opens != Opens::Always, !wanted.is_needed));
     let mut opened = OpenListeners::default();
-    let nosql = opened.open(&nosql(listen))?;
-    for spec in &other_listeners {
-        match opened.open(spec) {
-            Ok(_) => {}
-            Err(bind_error) if !spec.is_needed && bind_error.is_about_the_port() => {
-                opened
-                    .off
-                    .push(DisabledListener { name: spec.name, reason: bind_error.one_line() });
+    for wanted in &wanted {
+        match opened.open(wanted) {
+            Ok(()) => {}
+            Err(bind_error) if !wanted.is_needed && bind_error.is_about_the_port() => {
+                let reason = bind_error.one_line();
+                opened.off.push(DisabledListener { listener: wanted.listener, reason });
             }
             Err(bind_error) => return Err(bind_error.into()),
         }
     }
-    Ok(Listeners {
-        nosql,
-        nosql_second: opened.address("nosql_second").map(|address| address.port()),
-        table: opened.address("table"),
-        table_storage: opened.address("table_storage"),
-        admin: opened.address("admin"),
-        off: opened.off,
-        sockets: opened.sockets,
-    })
+    let row = |listener: &Listener| LISTENERS.iter().position(|row| row == listener);
+    opened.addresses.sort_by_key(|(listener, _)| row(listener));
+    opened.off.sort_by_key(|off| row(off.listener));
+    Ok(opened)
 }
 
-fn nosql(listen: &Listen) -> ListenerSpec {
-    let is_fixed = listen.ports == Ports::Fixed || listen.chosen.nosql_port;
-    ListenerSpec {
-        name: "nosql",
-        listener: Listener::Nosql,
-        flag: "--nosql-port",
-        bind: listen.bind,
-        port: is_fixed.then_some(listen.nosql_port),
-        is_needed: true,
-        finds_free: listen.ports != Ports::Fixed,
+impl Wanted {
+    /// How to open a listener, unless it is turned off.
+    fn new(listener: &'static Listener, listen: &Listen) -> Option<Self> {
+        let (port, is_chosen) = (listen.port(listener), listen.is_chosen(listener));
+        let opens = match listener.opens {
+            Opens::Always => true,
+            Opens::UnlessZero => port != 0,
+            Opens::BesideDefaultPort => port != 0 && (is_chosen || has_default_ports(listen)),
+        };
+        let finds_free = listen.ports != Ports::Fixed;
+        opens.then_some(Self {
+            listener,
+            bind: match listener.interface {
+                Interface::Data => listen.bind,
+                Interface::Admin => listen.admin_bind,
+            },
+            port: (!finds_free || is_chosen).then_some(port),
+            is_needed: is_chosen || listener.opens == Opens::Always,
+            finds_free,
+        })
     }
 }
 
-/// All other listeners, unless they are turned off with port 0.
-fn other_listeners(listen: &Listen) -> [Option<ListenerSpec>; 4] {
-    let (bind, chosen) = (listen.bind, listen.chosen);
-    let finds_free = listen.ports != Ports::Fixed;
-    let spec = |name, listener, flag, (port, is_needed): (u16, bool)| {
-        let is_fixed = listen.ports == Ports::Fixed || is_needed;
-        let port = (port != 0).then(|| is_fixed.then_some(port));
-        port.map(|port| ListenerSpec { name, listener, flag, bind, port, is_needed, finds_free })
-    };
-    let second = (second_port(listen).unwrap_or(0), chosen.nosql_second_port);
-    let table = (listen.table_port, chosen.table_port);
-    let storage = (listen.table_storage_port, chosen.table_storage_port);
-    let admin = (listen.admin_port, chosen.admin_port);
-    let storage_listener = Listener::Table(Flavour::Storage);
-    [
-        spec("nosql_second", Listener::Nosql, "--nosql-second-port", second),
-        spec("table", Listener::Table(Flavour::Cosmos), "--table-port", table),
-        spec("table_storage", storage_listener, "--table-storage-port", storage),
-        spec("admin", Listener::Admin, "--admin-port", admin)
-            .map(|spec| ListenerSpec { bind: listen.admin_bind, ..spec }),
-    ]
-}
-
-/// The second port, if it should be open: with default ports, or when requested.
-fn second_port(listen: &Listen) -> Option<u16> {
-    let default = Settings::default().listen.nosql_port.saturating_add(listen.port_offset);
-    let among_defaults = listen.ports == Ports::Fixed && listen.nosql_port == default;
-    (listen.nosql_second_port != 0 && (among_defaults || listen.chosen.nosql_second_port))
-        .then_some(listen.nosql_second_port)
+/// Whether all ports that are always open have their default numbers.
+fn has_default_ports(listen: &Listen) -> bool {
+    let mut always = LISTENERS.iter().filter(|listener| listener.opens == Opens::Always);
+    listen.ports == Ports::Fixed
+        && always.all(|row| listen.port(row) == row.port.saturating_add(listen.port_offset))
 }
 
 impl OpenListeners {
-    /// Opens a listener and returns the address for clients.
-    fn open<'w>(&mut self, spec: &'w ListenerSpec) -> Result<SocketAddr, BindError<'w>> {
-        let bound = match spec.port {
-            Some(port) => bind_port(spec.bind, port),
-            None => bind_free(spec.bind),
+    /// The address of a listener for clients, if it is open.
+    pub(crate) fn address(&self, name: &str) -> Option<SocketAddr> {
+        let mut named = self.addresses.iter().filter(|(listener, _)| listener.name == name);
+        named.next().map(|(_, address)| *address)
+    }
+
+    fn open<'w>(&mut self, wanted: &'w Wanted) -> Result<(), BindError<'w>> {
+        let bound = match wanted.port {
+            Some(port) => bind_port(wanted.bind, port),
+            None => bind_free(wanted.bind),
         };
         let address = bound.and_then(|sockets| {
             let first = sockets.first().map(TcpListener::local_addr);
             let address = first.unwrap_or_else(|| Err(io::ErrorKind::AddrNotAvailable.into()))?;
-            self.sockets.extend(sockets.into_iter().map(|socket| (spec.listener, socket)));
+            self.sockets.extend(sockets.into_iter().map(|socket| (wanted.listener, socket)));
             Ok(reachable(address))
         });
         match address {
             Ok(address) => {
-                self.addresses.push((*spec, address));
-                Ok(address)
+                self.addresses.push((wanted.listener, address));
+                Ok(())
             }
-            Err(error) => Err(BindError { spec, cause: self.cause(error, spec.port) }),
+            Err(error) => Err(BindError { wanted, cause: self.cause(error, wanted.port) }),
         }
     }
 
@@ -163,21 +144,16 @@ impl OpenListeners {
         Cause::Other(error)
     }
 
-    fn address(&self, name: &str) -> Option<SocketAddr> {
-        let mut named = self.addresses.iter().filter(|(spec, _)| spec.name == name);
-        named.next().map(|(_, address)| *address)
-    }
-
     /// The flag of this server's listener that has a port.
-    fn holder(&self, port: Option<u16>) -> Option<&'static str> {
+    fn holder(&self, port: Option<u16>) -> Option<String> {
         let mut holders = self.addresses.iter().filter(|(_, own)| Some(own.port()) == port);
-        holders.next().map(|(spec, _)| spec.flag)
+        holders.next().map(|(listener, _)| listener.flag())
     }
 }
 
 /// A listener that could not be opened.
 struct BindError<'w> {
-    spec: &'w ListenerSpec,
+    wanted: &'w Wanted,
     cause: Cause,
 }
 
@@ -185,7 +161,7 @@ enum Cause {
     /// Another process has the port.
     Taken,
     /// Another listener of this server has it; its flag.
-    TakenHere(&'static str),
+    TakenHere(String),
     /// The user lacks permission.
     Forbidden,
     /// The address is not one of this machine.
@@ -203,8 +179,8 @@ impl BindError<'_> {
     }
 
     fn reason(&self) -> String {
-        let bind = self.spec.bind;
-        let port = self.spec.port.unwrap_or(0);
+        let bind = self.wanted.bind;
+        let port = self.wanted.port.unwrap_or(0);
         match &self.cause {
             Cause::Taken => format!("port {port} on {bind} is taken by another process"),
             Cause::TakenHere(flag) => format!("port {port} is {flag} of this server already"),
@@ -215,13 +191,14 @@ impl BindError<'_> {
     }
 
     fn one_line(&self) -> String {
-        format!("{}; {} N moves it", self.reason(), self.spec.flag)
+        format!("{}; {} N moves it", self.reason(), self.wanted.listener.flag())
     }
 }
 
 impl From<BindError<'_>> for anyhow::Error {
     fn from(bind_error: BindError<'_>) -> Self {
-        let ListenerSpec { name, listener, flag, finds_free, .. } = bind_error.spec;
+        let Wanted { listener, finds_free, .. } = bind_error.wanted;
+        let flag = listener.flag();
         let reason = bind_error.reason();
         match bind_error.cause {
             Cause::Taken if *finds_free => anyhow!(
@@ -229,7 +206,7 @@ impl From<BindError<'_>> for anyhow::Error {
                  Choose another with {flag} N, or leave that out, and --ports auto finds a free \
                  one."
             ),
-            Cause::Taken if *name == "nosql" => anyhow!(
+            Cause::Taken if listener.opens == Opens::Always => anyhow!(
                 "{reason}.\n\
                  Choose another with {flag} N, move all ports with --port-offset N, or let the \
                  server find free ones with --ports auto."
@@ -242,7 +219,10 @@ impl From<BindError<'_>> for anyhow::Error {
             Cause::TakenHere(_) => anyhow!("{reason}; choose another with {flag} N"),
             Cause::Forbidden => anyhow!("{reason}; choose one above 1023 with {flag} N"),
             Cause::NoAddress => {
-                let flag = if *listener == Listener::Admin { "--admin-bind" } else { "--bind" };
+                let flag = match listener.interface {
+                    Interface::Data => "--bind",
+                    Interface::Admin => "--admin-bind",
+                };
                 anyhow!("{reason}; choose another with {flag} ADDR")
             }
             Cause::Other(_) => anyhow!("{reason}"),
@@ -299,154 +279,4 @@ fn reachable(address: SocketAddr) -> SocketAddr {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::config::ChosenPorts;
-
-    fn listen(ports: Ports, first: u16, second: u16) -> Listen {
-        let defaults = Settings::default().listen;
-        let chosen = ChosenPorts {
-            nosql_port: first != defaults.nosql_port,
-            nosql_second_port: second != defaults.nosql_second_port,
-            admin_port: true,
-            ..ChosenPorts::default()
-        };
-        let ports_given = Listen { nosql_port: first, nosql_second_port: second, ..defaults };
-        let off = Listen { table_port: 0, table_storage_port: 0, admin_port: 0, ..ports_given };
-        Listen { ports, chosen, ..off }
-    }
-
-    /// A socket on a free port, and the port.
-    fn taken() -> (TcpListener, u16) {
-        let taken = bind_socket("127.0.0.1:0".parse().unwrap()).unwrap();
-        let port = taken.local_addr().unwrap().port();
-        (taken, port)
-    }
-
-    fn bind_error(listen: &Listen) -> String {
-        bind(listen).err().unwrap().to_string()
-    }
-
-    #[test]
-    fn the_second_port_belongs_to_the_default_ports_unless_chosen() {
-        let second = |ports, first, second| second_port(&listen(ports, first, second));
-        assert_eq!(second(Ports::Fixed, 8081, 8903), Some(8903));
-        assert_eq!(second(Ports::Fixed, 9000, 8903), None);
-        assert_eq!(second(Ports::Auto, 8081, 8903), None);
-        assert_eq!(second(Ports::Fixed, 9000, 9001), Some(9001));
-        assert_eq!(second(Ports::Auto, 8081, 9001), Some(9001));
-        assert_eq!(second(Ports::Fixed, 8081, 0), None);
-        let moved = Listen { port_offset: 7, ..listen(Ports::Fixed, 8088, 8910) };
-        assert_eq!(second_port(&moved), Some(8910));
-    }
-
-    #[test]
-    fn clients_are_told_an_address_they_can_reach() {
-        let told = |text: &str| reachable(text.parse().unwrap()).to_string();
-        assert_eq!(told("0.0.0.0:1"), "127.0.0.1:1");
-        assert_eq!(told("[::]:1"), "[::1]:1");
-        assert_eq!(told("10.0.0.7:1"), "10.0.0.7:1");
-    }
-
-    #[tokio::test]
-    async fn a_free_port_is_free_on_both_loopback_addresses() {
-        let sockets = bind_free(Bind::Localhost).unwrap();
-        let ports: Vec<u16> =
-            sockets.iter().map(|socket| socket.local_addr().unwrap().port()).collect();
-        assert!(ports.iter().all(|port| *port == ports[0] && *port != 0));
-    }
-
-    #[tokio::test]
-    async fn a_taken_port_is_explained_with_its_flag() {
-        let (_taken, port) = taken();
-        let error = bind_error(&listen(Ports::Fixed, port, 0));
-        for part in [&port.to_string(), "--nosql-port", "--port-offset", "--ports auto"] {
-            assert!(error.contains(part), "{part}: {error}");
-        }
-        let mut listen = listen(Ports::Auto, 8081, 0);
-        listen.admin_port = port;
-        let error = bind_error(&listen);
-        assert!(error.contains(&port.to_string()) && error.contains("--admin-port"), "{error}");
-        assert!(error.contains("--ports auto"), "{error}");
-    }
-
-    #[tokio::test]
-    async fn a_taken_default_port_of_a_further_api_turns_that_api_off() {
-        let (_taken, port) = taken();
-        let first = Settings::default().listen.nosql_port;
-        let (free, nosql) = loop {
-            let (free, nosql) = taken();
-            if nosql >= first {
-                break (free, nosql);
-            }
-        };
-        drop(free);
-        for name in ["nosql_second", "table", "table_storage", "admin"] {
-            let mut listen = listen(Ports::Fixed, nosql, 0);
-            // All ports are moved together, so that the second port is among the defaults.
-            (listen.port_offset, listen.chosen) = (nosql - first, ChosenPorts::default());
-            match name {
-                "nosql_second" => listen.nosql_second_port = port,
-                "table" => listen.table_port = port,
-                "table_storage" => listen.table_storage_port = port,
-                _ => listen.admin_port = port,
-            }
-            let bound = bind(&listen).unwrap();
-            let flag = format!("--{}-port N", name.replace('_', "-"));
-            let [off] = bound.off.as_slice() else { panic!("{name}: {:?}", bound.off) };
-            assert_eq!(off.name, name);
-            assert!(off.reason.contains(&port.to_string()), "{}", off.reason);
-            assert!(off.reason.contains(&flag), "{}", off.reason);
-            assert_eq!((bound.nosql_second, bound.table, bound.table_storage), (None, None, None));
-            assert_eq!(bound.admin, None);
-            drop(bound);
-
-            listen.chosen = ChosenPorts {
-                nosql_port: true,
-                nosql_second_port: true,
-                table_port: true,
-                table_storage_port: true,
-                admin_port: true,
-            };
-            assert!(bind_error(&listen).contains(&flag), "{name}");
-        }
-    }
-
-    #[tokio::test]
-    async fn a_default_port_gives_way_to_one_that_was_asked_for() {
-        let (taken, port) = taken();
-        drop(taken);
-        let mut listen = listen(Ports::Fixed, 0, 0);
-        (listen.table_port, listen.admin_port) = (port, port);
-        let bound = bind(&listen).unwrap();
-        assert_eq!(bound.admin.map(|address| address.port()), Some(port));
-        assert_eq!(bound.off[0].name, "table");
-        assert!(bound.off[0].reason.contains("--admin-port of this server"), "{:?}", bound.off);
-    }
-
-    #[tokio::test]
-    async fn the_admin_port_has_an_address_unless_it_is_turned_off() {
-        let mut listen = listen(Ports::Auto, 8081, 0);
-        assert_eq!(bind(&listen).unwrap().admin, None);
-        listen.admin_port = 8085;
-        listen.chosen.admin_port = false;
-        let bound = bind(&listen).unwrap();
-        let admin = bound.admin.unwrap();
-        assert!(admin.ip().is_loopback() && admin.port() != bound.nosql.port());
-    }
-
-    #[tokio::test]
-    async fn each_flavour_of_tables_has_an_address_unless_it_is_turned_off() {
-        let mut listen = listen(Ports::Auto, 8081, 0);
-        listen.table_storage_port = 10002;
-        let bound = bind(&listen).unwrap();
-        let storage = bound.table_storage.unwrap();
-        assert!(storage.ip().is_loopback() && storage.port() != bound.nosql.port());
-        assert_eq!((bound.table, bound.off), (None, Vec::new()));
-
-        let (_taken, port) = taken();
-        listen.table_port = port;
-        listen.chosen.table_port = true;
-        assert!(bind_error(&listen).contains("--table-port"));
-    }
-}
+mod tests;

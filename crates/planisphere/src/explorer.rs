@@ -11,14 +11,15 @@ use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::{Method, Response, StatusCode};
 
 use crate::announce::Announcement;
+use crate::listen::{LISTENERS, Opens};
 
 /// The endpoints of the server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Explorer {
     /// Names of APIs with their addresses.
-    endpoints: Vec<(&'static str, String)>,
+    endpoints: Vec<(String, String)>,
     /// Names of listeners that should be on but are off, with the reason.
-    off: Vec<(&'static str, String)>,
+    off: Vec<(String, String)>,
 }
 
 /// Nothing may be loaded, and the only style is in the page.
@@ -41,26 +42,28 @@ impl Explorer {
             "" => reachable(announcement.nosql),
             url => url.to_owned(),
         };
-        // Without its own port, the admin API is on that of the NoSQL API.
-        let admin = announcement.admin.map_or_else(|| nosql.clone(), reachable);
-        let others = [
-            ("Table API", announcement.table.map(reachable), ""),
-            (
-                "Table API (storage)",
-                announcement.table_storage.map(reachable),
-                api_table::DEVELOPMENT_ACCOUNT,
-            ),
-            ("Admin API", Some(admin.clone()), "_admin/v1"),
-            ("Metrics", Some(admin), "metrics"),
-        ];
-        let others = others.into_iter().filter_map(|(name, base, path)| {
-            Some((name, format!("{}/{path}", base?.trim_end_matches('/'))))
-        });
-        let off = announcement.off.iter().map(|off| (title_of(off.name), off.reason.clone()));
-        Self {
-            endpoints: std::iter::once(("NoSQL API", nosql)).chain(others).collect(),
-            off: off.collect(),
+        let join = |base: &str, path: &str| format!("{}{path}", base.trim_end_matches('/'));
+        let mut endpoints = Vec::new();
+        for listener in &LISTENERS {
+            let mut open = announcement.open.iter().filter(|(open, _)| *open == listener);
+            let base = open.next().map(|(_, address)| reachable(*address));
+            match (listener.opens, base, listener.path_on_nosql) {
+                (Opens::Always, ..) => endpoints.push((listener.title.to_owned(), nosql.clone())),
+                (_, Some(base), None) if listener.path.is_some() => {
+                    endpoints.push((listener.full_title(), join(&base, listener.shown_path)));
+                }
+                (_, base, Some(path)) => {
+                    let url = join(base.as_deref().unwrap_or(&nosql), path);
+                    endpoints.push((listener.title.to_owned(), url));
+                }
+                (_, Some(_) | None, None) => {}
+            }
         }
+        let metrics = announcement.admin_endpoint().map_or_else(|| nosql.clone(), reachable);
+        endpoints.push(("Metrics".to_owned(), join(&metrics, "/metrics")));
+        let off = announcement.off.iter();
+        let off = off.map(|off| (off.listener.full_title(), off.reason.clone())).collect();
+        Self { endpoints, off }
     }
 
     /// Whether a path of the NoSQL port is the page's.
@@ -134,17 +137,6 @@ impl Explorer {
     }
 }
 
-/// The title of the listener that the ready line calls `name`.
-fn title_of(name: &'static str) -> &'static str {
-    match name {
-        "nosql_second" => "NoSQL API, second port",
-        "table" => "Table API",
-        "table_storage" => "Table API (storage)",
-        "admin" => "Admin API, port of its own",
-        other => other,
-    }
-}
-
 /// The form of an address that a browser on this machine can reach.
 fn reachable(address: SocketAddr) -> String {
     match address.ip().is_unspecified() {
@@ -183,8 +175,9 @@ mod tests {
 
     #[test]
     fn what_comes_from_settings_is_text() {
-        let endpoints = vec![("NoSQL API", "http://<b>\"'&".to_owned())];
-        let explorer = Explorer { endpoints, off: vec![("Table API", "port <i>".to_owned())] };
+        let endpoints = vec![("NoSQL API".to_owned(), "http://<b>\"'&".to_owned())];
+        let explorer =
+            Explorer { endpoints, off: vec![("Table API".to_owned(), "port <i>".to_owned())] };
         let page = explorer.page(None);
         assert!(page.contains("http://&lt;b&gt;&quot;&#39;&amp;") && !page.contains("<b>"));
         assert!(page.contains("off: port &lt;i&gt;"));

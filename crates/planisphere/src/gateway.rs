@@ -1,26 +1,39 @@
-//! Dispatches the requests of each port: the process's own probes, the admin API, the data APIs.
+//! HTTP: takes the requests of a connection and passes each to the probes of the process, or to the
+//! API that the connection's listener is for.
+
+mod api;
+mod probes;
 
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use account::{Key, RequestSource, Scheme};
+use account::Scheme;
 use api_nosql::Service;
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::body::{Body, Incoming};
 use hyper::header::{self, HeaderValue};
-use hyper::{Method, Request, Response, StatusCode};
-use tracing::error;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::admin::Admin;
-use crate::connections::{Activity, Connections, Phase, UnreadBody, WatchedBody, discard_unread};
+use crate::connections::{
+    Activity, Connections, Phase, UnreadBody, WatchedBody, WatchedStream, discard_unread,
+};
 use crate::explorer::Explorer;
 use crate::health::Health;
-use crate::listen::{Listener, Peer};
-use crate::origins::{OriginCheck, OriginPolicy, cors};
-use crate::room::{Demand, no_room};
+use crate::listen::Peer;
+use crate::origins::OriginPolicy;
+use crate::protocol::{Connection, Protocol, Recognition};
+use crate::room::Demand;
 use crate::tls::Tls;
+
+pub(crate) use api::Api;
+use probes::Probe;
 
 /// Everything a connection needs to answer requests.
 pub(crate) struct Gateway {
@@ -32,34 +45,60 @@ pub(crate) struct Gateway {
     pub(crate) tls: Tls,
     pub(crate) connections: Connections,
     pub(crate) origin_policy: OriginPolicy,
+    pub(crate) http: http1::Builder,
+}
+
+/// How HTTP is read, for requests whose heads have at most so many bytes.
+pub(crate) fn http(header_bytes_max: usize) -> http1::Builder {
+    let mut http = http1::Builder::new();
+    // Time limits are kept by `Connections`, which needs no timer per connection. A head that is
+    // only slightly too large reaches the API, which answers with an error in its own form.
+    http.header_read_timeout(None).max_header_size(header_bytes_max.saturating_mul(2));
+    http
+}
+
+/// HTTP/1.1, for one of the APIs.
+pub(crate) struct Http(pub(crate) Api);
+
+impl Protocol for Http {
+    /// Any client that speaks no other protocol; one that speaks none gets a bare 400.
+    fn recognise(_: &[u8]) -> Recognition {
+        Recognition::Yes
+    }
+
+    async fn serve<S>(self, stream: S, connection: Connection) -> anyhow::Result<()>
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send,
+    {
+        let Connection { gateway, peer, scheme, activity } = connection;
+        let stream = TokioIo::new(WatchedStream::new(stream, Arc::clone(&activity)));
+        let handler = ConnectionHandler {
+            api: self.0,
+            gateway: &gateway,
+            peer,
+            scheme,
+            activity,
+            unread_body: UnreadBody::default(),
+        };
+        let answer = service_fn(|request| handler.answer(request));
+        gateway.http.serve_connection(stream, answer).await?;
+        Ok(())
+    }
 }
 
 /// The state of one connection.
-pub(crate) struct ConnectionHandler {
-    gateway: Arc<Gateway>,
+struct ConnectionHandler<'c> {
+    api: Api,
+    gateway: &'c Gateway,
     peer: Peer,
     scheme: Scheme,
     activity: Arc<Activity>,
     unread_body: UnreadBody,
 }
 
-impl ConnectionHandler {
-    pub(crate) fn new(
-        gateway: Arc<Gateway>,
-        peer: Peer,
-        scheme: Scheme,
-        activity: Arc<Activity>,
-    ) -> Self {
-        Self { gateway, peer, scheme, activity, unread_body: UnreadBody::default() }
-    }
-
-    /// The activity record of the connection.
-    pub(crate) fn activity(&self) -> Arc<Activity> {
-        Arc::clone(&self.activity)
-    }
-
+impl ConnectionHandler<'_> {
     /// Answers one request.
-    pub(crate) async fn answer(
+    async fn answer(
         &self,
         request: Request<Incoming>,
     ) -> Result<Response<Full<Bytes>>, Infallible> {
@@ -84,220 +123,21 @@ impl ConnectionHandler {
         }
         Ok(response.map(|body| activity.reply(body)))
     }
-}
 
-impl ConnectionHandler {
     /// Answers a request when there is memory for the reply.
     async fn answer_in_room(&self, request: Request<WatchedBody>) -> Response<Full<Bytes>> {
-        let (listener, connections) = (self.peer.listener, &self.gateway.connections);
-        let demand = Demand::of(&request, listener);
+        let connections = &self.gateway.connections;
+        let demand = self.api.demand(&request);
         if demand == Demand::Page {
             connections.wait_for_room().await;
         }
         let response = self.answer_by_listener(request).await;
         let bytes = response.body().size_hint().exact().unwrap_or_default();
         match demand {
-            Demand::Page | Demand::Thing if !connections.has_room_for(bytes) => no_room(listener),
+            Demand::Page | Demand::Thing if !connections.has_room_for(bytes) => self.api.no_room(),
             Demand::Page | Demand::Thing | Demand::Change => response,
         }
     }
-
-    async fn answer_by_listener(&self, request: Request<WatchedBody>) -> Response<Full<Bytes>> {
-        let mut source = RequestSource::new(self.scheme, self.peer.address);
-        if let Err(reason) = self.check_site(&request) {
-            if self.has_private_keys_too() {
-                source.is_cross_site = true;
-            } else {
-                return self.refuse(request, source, reason);
-            }
-        }
-        let origin = self.gateway.origin_policy.allowed_origin(request.headers());
-        if let Some(origin) = &origin
-            && let Some(granted) = cors::preflight(&request)
-        {
-            return cors::shown_to(origin, granted);
-        }
-        let response = match self.peer.listener {
-            Listener::Table(flavour) => {
-                Box::pin(self.gateway.tables.serve(request, source, flavour)).await
-            }
-            Listener::Nosql if Explorer::owns(request.uri().path()) => {
-                let public_key = self.gateway.service.public_key();
-                self.gateway.explorer.answer(request.method(), public_key.as_ref().map(Key::expose))
-            }
-            Listener::Nosql if !Admin::owns(request.uri().path()) => {
-                self.gateway.service.serve(request, source).await
-            }
-            // Boxed, so that other requests do not carry its state.
-            Listener::Nosql | Listener::Admin => {
-                Box::pin(self.gateway.admin.answer(request, self.peer)).await
-            }
-        };
-        match origin {
-            Some(origin) => cors::shown_to(&origin, response),
-            None => response,
-        }
-    }
-}
-
-impl ConnectionHandler {
-    /// Refuses requests that a browser sends for a page of another site: on the ports of the data
-    /// while a key is well known, in the admin API always.
-    fn check_site(&self, request: &Request<WatchedBody>) -> Result<(), String> {
-        let Gateway { service, tables, origin_policy, .. } = &*self.gateway;
-        let is_open = origin_policy.trusts_any;
-        match self.peer.listener {
-            Listener::Table(_) if !is_open && !tables.has_public_key() => Ok(()),
-            Listener::Table(flavour) => {
-                let allows = || {
-                    let line = (request.method(), request.uri());
-                    tables.allows_origin(line, request.headers(), flavour)
-                };
-                origin_policy.check(request, self.scheme, OriginCheck::HostAndOrigin, allows)
-            }
-            Listener::Nosql | Listener::Admin => {
-                let level = if is_open || service.is_key_public() {
-                    OriginCheck::HostAndOrigin
-                } else if self.is_for_admin(request) {
-                    OriginCheck::Origin
-                } else {
-                    return Ok(());
-                };
-                origin_policy.check(request, self.scheme, level, || false)
-            }
-        }
-    }
-
-    /// Whether only some of the accepted keys are well known, so that the key of the signature
-    /// decides whether a request is refused.
-    fn has_private_keys_too(&self) -> bool {
-        match self.peer.listener {
-            Listener::Table(_) => {
-                !self.gateway.origin_policy.trusts_any && !self.gateway.tables.is_key_public()
-            }
-            Listener::Nosql | Listener::Admin => false,
-        }
-    }
-
-    fn is_for_admin(&self, request: &Request<WatchedBody>) -> bool {
-        match self.peer.listener {
-            Listener::Table(_) => false,
-            Listener::Nosql => Admin::owns(request.uri().path()),
-            Listener::Admin => true,
-        }
-    }
-
-    /// The refusal of a request in the form of the addressed API.
-    fn refuse(
-        &self,
-        request: Request<WatchedBody>,
-        source: RequestSource,
-        reason: String,
-    ) -> Response<Full<Bytes>> {
-        let is_for_admin = self.is_for_admin(&request);
-        let (head, _body) = request.into_parts();
-        match self.peer.listener {
-            Listener::Table(flavour) => self.gateway.tables.refuse(&head, source, flavour, reason),
-            Listener::Nosql if !is_for_admin => self.gateway.service.refuse(&head, source, reason),
-            Listener::Nosql | Listener::Admin => {
-                self.gateway.admin.refuse(&head, self.peer, reason)
-            }
-        }
-    }
-}
-
-/// Requests about the process, which need no key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Probe {
-    /// Whether the server is ready.
-    Ready,
-    /// The health of the store.
-    Health,
-    /// The certificate to trust.
-    Authority,
-}
-
-impl Probe {
-    fn of<B>(request: &Request<B>) -> Option<Self> {
-        let probe = match request.uri().path() {
-            "/ready" => Probe::Ready,
-            "/healthz" => Probe::Health,
-            "/_explorer/emulator.pem" => Probe::Authority,
-            _ => return None,
-        };
-        (request.method() == Method::GET || request.method() == Method::HEAD).then_some(probe)
-    }
-}
-
-impl Gateway {
-    async fn answer_probe(&self, probe: Probe) -> Response<Full<Bytes>> {
-        match probe {
-            Probe::Ready => self.answer_ready().await,
-            Probe::Health => self.answer_health().await,
-            Probe::Authority => self.answer_authority().await,
-        }
-    }
-
-    async fn answer_ready(&self) -> Response<Full<Bytes>> {
-        if self.connections.is_closing() {
-            return json(StatusCode::SERVICE_UNAVAILABLE, r#"{"ready":false}"#.to_owned());
-        }
-        let health = self.health.get().await;
-        if !health.writable {
-            let body = serde_json::json!({"ready": false, "reason": health.reason});
-            return json(StatusCode::SERVICE_UNAVAILABLE, body.to_string());
-        }
-        json(StatusCode::OK, r#"{"ready":true}"#.to_owned())
-    }
-
-    async fn answer_health(&self) -> Response<Full<Bytes>> {
-        let health = self.health.get().await;
-        let (status, text) = if health.writable {
-            (StatusCode::OK, "ok")
-        } else {
-            (StatusCode::SERVICE_UNAVAILABLE, "read-only")
-        };
-        let body = serde_json::json!({
-            "status": text,
-            "store": {
-                "writable": health.writable,
-                "stalled": health.stalled,
-                "diskBytes": health.disk_bytes,
-                "journalBytes": health.journal_bytes,
-                "lookupCacheBytes": health.lookup_cache_bytes,
-                "batches": health.batches,
-                "diskFreeBytes": health.room.map(|room| room.free_bytes),
-                "diskFloorBytes": health.room.map(|room| room.floor_bytes),
-            },
-            "reason": health.reason,
-        });
-        json(status, body.to_string())
-    }
-
-    async fn answer_authority(&self) -> Response<Full<Bytes>> {
-        match self.tls.authority_pem().await {
-            Ok(pem) => {
-                let pem_type = HeaderValue::from_static("application/x-pem-file");
-                respond(StatusCode::OK, pem_type, pem.to_owned())
-            }
-            Err(error) => {
-                error!(error = format!("{error:#}"), "certificate authority not available");
-                let message = r#"{"code":"InternalServerError","message":"the server's certificates are not available; see the server's log"}"#;
-                json(StatusCode::INTERNAL_SERVER_ERROR, message.to_owned())
-            }
-        }
-    }
-}
-
-fn json(status: StatusCode, body: String) -> Response<Full<Bytes>> {
-    respond(status, HeaderValue::from_static("application/json"), body)
-}
-
-fn respond(status: StatusCode, media_type: HeaderValue, body: String) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::from(body));
-    *response.status_mut() = status;
-    response.headers_mut().insert(header::CONTENT_TYPE, media_type);
-    response
 }
 
 #[cfg(test)]
@@ -353,9 +193,19 @@ pub(crate) mod tests {
         let service_of_admin = Arc::clone(&service);
         let admin = Admin::new(engine.clone(), service_of_admin, keys, metrics, None, long, true);
         let tls = Tls::new(None, Vec::new());
+        let http = http(8192);
         let (origin_policy, explorer) = (OriginPolicy::default(), Explorer::default());
-        let gateway =
-            Gateway { service, tables, admin, explorer, health, tls, connections, origin_policy };
+        let gateway = Gateway {
+            service,
+            tables,
+            admin,
+            explorer,
+            health,
+            tls,
+            connections,
+            origin_policy,
+            http,
+        };
         (gateway, engine)
     }
 

@@ -9,10 +9,12 @@ use std::io;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
+use crate::protocol::{Connection, Protocol, Recognition};
+
 /// The name of HTTP/2 in a TLS handshake (ALPN).
 pub(crate) const ALPN: &[u8] = b"h2";
 /// The first bytes of an HTTP/2 connection; no HTTP/1.1 method starts with them.
-pub(crate) const PREFACE_START: &[u8; 4] = b"PRI ";
+const PREFACE_START: &[u8; 4] = b"PRI ";
 
 const PREFACE_BYTES: usize = 24;
 /// Larger frames may not be sent without our consent (RFC 9113, 4.2).
@@ -28,8 +30,28 @@ const SETTINGS: u8 = 4;
 const GOAWAY: u8 = 7;
 const HTTP_1_1_REQUIRED: [u8; 4] = [0, 0, 0, 0xd];
 
+/// HTTP/2, which is refused.
+pub(crate) struct Http2;
+
+impl Protocol for Http2 {
+    fn recognise(start: &[u8]) -> Recognition {
+        match start.iter().zip(PREFACE_START).all(|(byte, expected)| byte == expected) {
+            true if start.len() >= PREFACE_START.len() => Recognition::Yes,
+            true => Recognition::Unknown,
+            false => Recognition::No,
+        }
+    }
+
+    async fn serve<S>(self, stream: S, _: Connection) -> anyhow::Result<()>
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send,
+    {
+        Ok(refuse(stream).await?)
+    }
+}
+
 /// Refuses the first request of an HTTP/2 connection and waits for the client to close it.
-pub(crate) async fn refuse<S>(mut stream: S) -> io::Result<()>
+async fn refuse<S>(mut stream: S) -> io::Result<()>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {

@@ -1,63 +1,191 @@
-//! Listeners: accept connections, and distinguish TLS from clear text. [`crate::bind`] opens them.
+//! The listeners: one row for each port of the server, and all that is particular to it.
+//!
+//! [`crate::bind`] opens them, [`crate::accept`] accepts their connections and hands each to one of
+//! the protocols in its row ([`crate::protocol`]). Settings, ready line, banner and the explorer
+//! read the rows as well, so that a further listener is a row, its settings, and its protocol where
+//! that is new.
 
-use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
-use std::time::Duration;
 
-use account::Scheme;
 use api_table::Flavour;
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, TcpStream};
-use tracing::{debug, warn};
 
-use crate::bind::DisabledListener;
-use crate::config::Limits;
-use crate::connection_threads::ConnectionThreads;
-use crate::connections::{Activity, GreetedStream, WatchedStream};
-use crate::gateway::{ConnectionHandler, Gateway};
-use crate::http2;
+use crate::gateway::Api;
+use crate::protocol::Wire;
 
-/// The first byte of a TLS handshake; no HTTP request starts with it.
-const TLS_HANDSHAKE: u8 = 0x16;
-
-/// Bound sockets, which queue connections although none is accepted yet.
-pub(crate) struct Listeners {
-    /// The address for clients.
-    pub(crate) nosql: SocketAddr,
-    /// The second port, if it is open.
-    pub(crate) nosql_second: Option<u16>,
-    /// The address of the Table API in Cosmos DB's flavour.
-    pub(crate) table: Option<SocketAddr>,
-    /// The address of the Table API in the storage service's flavour.
-    pub(crate) table_storage: Option<SocketAddr>,
-    /// The address of the admin API, if it has its own.
-    pub(crate) admin: Option<SocketAddr>,
-    /// Listeners that should be on but are off, because their default port is not available.
-    pub(crate) off: Vec<DisabledListener>,
-    /// The sockets, each with its listener.
-    pub(crate) sockets: Vec<(Listener, TcpListener)>,
+/// A port of the server.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Listener {
+    /// Its name, from which its settings have theirs (`<name>_port`), and which the ready line and
+    /// the log use.
+    pub(crate) name: &'static str,
+    /// What people call it.
+    pub(crate) title: &'static str,
+    /// What tells it from other listeners of the same title.
+    pub(crate) variant: &'static str,
+    /// The default of its port.
+    pub(crate) port: u16,
+    pub(crate) opens: Opens,
+    pub(crate) interface: Interface,
+    /// The name of the listener whose setting says how long its connections may be idle
+    /// (`<name>_idle_timeout_s`).
+    pub(crate) idle: &'static str,
+    /// Protocols in clear text, in the order in which a connection's first bytes are compared.
+    pub(crate) clear: &'static [Wire],
+    /// Protocols over TLS.
+    pub(crate) tls: &'static [Wire],
+    pub(crate) browsers: Browsers,
+    /// Whether callers on this machine need no key while the account's key is well known.
+    pub(crate) trusts_machine: bool,
+    /// The path of its URL in the ready line; `None` if it is not in there.
+    pub(crate) path: Option<&'static str>,
+    /// The path of its URL for people.
+    pub(crate) shown_path: &'static str,
+    /// Where on the NoSQL port the same is found, if it is.
+    pub(crate) path_on_nosql: Option<&'static str>,
 }
 
-/// The server's port to which a connection was made.
+/// When a listener is opened, and what happens if its port is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Listener {
-    /// The NoSQL API, with the admin API and the other paths.
-    Nosql,
-    /// The Table API.
-    Table(Flavour),
-    /// The admin API.
+pub(crate) enum Opens {
+    /// Always; the server does not start without it.
+    Always,
+    /// Unless its port is 0. If its default port is taken, it is off and the start-up output says
+    /// so; if a port that was requested is taken, the server does not start.
+    UnlessZero,
+    /// As `UnlessZero`, and only while the NoSQL port is the default one, or when it was requested.
+    BesideDefaultPort,
+}
+
+/// Which setting has the address to listen on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Interface {
+    /// `bind`.
+    Data,
+    /// `admin_bind`.
     Admin,
+}
+
+/// What is required of requests that a browser sends ([`crate::origins`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Browsers {
+    /// While a key is well known, that they come from pages of this server and name it.
+    CheckedIfKeyIsPublic,
+    /// The same, and with private keys still that they come from pages of this server.
+    AlwaysChecked,
+}
+
+/// All listeners, in the order in which they are shown.
+pub(crate) static LISTENERS: [Listener; 5] = [
+    Listener {
+        name: "nosql",
+        title: "NoSQL API",
+        variant: "",
+        port: 8081,
+        opens: Opens::Always,
+        interface: Interface::Data,
+        idle: "nosql",
+        clear: &[Wire::Http2, Wire::Http(Api::Nosql)],
+        tls: &[Wire::Http2, Wire::Http(Api::Nosql)],
+        browsers: Browsers::CheckedIfKeyIsPublic,
+        trusts_machine: false,
+        path: Some("/"),
+        shown_path: "/",
+        path_on_nosql: None,
+    },
+    Listener {
+        name: "nosql_second",
+        title: "NoSQL API",
+        variant: "second port",
+        port: 8903,
+        opens: Opens::BesideDefaultPort,
+        interface: Interface::Data,
+        idle: "nosql",
+        clear: &[Wire::Http2, Wire::Http(Api::Nosql)],
+        tls: &[Wire::Http2, Wire::Http(Api::Nosql)],
+        browsers: Browsers::CheckedIfKeyIsPublic,
+        trusts_machine: false,
+        path: None,
+        shown_path: "/",
+        path_on_nosql: None,
+    },
+    Listener {
+        name: "table",
+        title: "Table API",
+        variant: "Cosmos DB",
+        port: 8902,
+        opens: Opens::UnlessZero,
+        interface: Interface::Data,
+        idle: "table",
+        clear: &[Wire::Http2, Wire::Http(Api::Table(Flavour::Cosmos))],
+        tls: &[Wire::Http2, Wire::Http(Api::Table(Flavour::Cosmos))],
+        browsers: Browsers::CheckedIfKeyIsPublic,
+        trusts_machine: false,
+        path: Some("/"),
+        shown_path: "/",
+        path_on_nosql: None,
+    },
+    Listener {
+        name: "table_storage",
+        title: "Table API",
+        variant: "storage",
+        port: 10002,
+        opens: Opens::UnlessZero,
+        interface: Interface::Data,
+        idle: "table_storage",
+        clear: &[Wire::Http2, Wire::Http(Api::Table(Flavour::Storage))],
+        tls: &[Wire::Http2, Wire::Http(Api::Table(Flavour::Storage))],
+        browsers: Browsers::CheckedIfKeyIsPublic,
+        trusts_machine: false,
+        path: Some(STORAGE_PATH),
+        shown_path: STORAGE_PATH,
+        path_on_nosql: None,
+    },
+    Listener {
+        name: "admin",
+        title: "Admin API",
+        variant: "own port",
+        port: 8085,
+        opens: Opens::UnlessZero,
+        interface: Interface::Admin,
+        idle: "admin",
+        clear: &[Wire::Http2, Wire::Http(Api::Admin)],
+        tls: &[Wire::Http2, Wire::Http(Api::Admin)],
+        browsers: Browsers::AlwaysChecked,
+        trusts_machine: true,
+        path: Some("/"),
+        shown_path: "/_admin/v1",
+        path_on_nosql: Some("/_admin/v1"),
+    },
+];
+
+/// The storage flavour has the account in its paths.
+const STORAGE_PATH: &str = "/devstoreaccount1";
+
+/// The listener with this name.
+pub(crate) fn named(name: &str) -> Option<&'static Listener> {
+    LISTENERS.iter().find(|listener| listener.name == name)
+}
+
+impl Listener {
+    /// The flag of its port.
+    pub(crate) fn flag(&self) -> String {
+        format!("--{}-port", self.name.replace('_', "-"))
+    }
+
+    /// Its title, with the variant if it has one.
+    pub(crate) fn full_title(&self) -> String {
+        match self.variant {
+            "" => self.title.to_owned(),
+            variant => format!("{} ({variant})", self.title),
+        }
+    }
 }
 
 /// The client at the other end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Peer {
     /// The listener it connected to.
-    pub(crate) listener: Listener,
+    pub(crate) listener: &'static Listener,
     /// Whether it is on this machine.
     pub(crate) is_local: bool,
     /// Its address.
@@ -65,136 +193,36 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    fn new(listener: Listener, peer: SocketAddr) -> Self {
+    pub(crate) fn new(listener: &'static Listener, peer: SocketAddr) -> Self {
         let address = peer.ip().to_canonical();
         Self { listener, is_local: address.is_loopback(), address }
     }
 }
 
-impl Listeners {
-    /// Starts to accept connections. The returned tasks end when aborted.
-    pub(crate) fn accept(
-        self,
-        gateway: &Arc<Gateway>,
-        threads: &Arc<ConnectionThreads>,
-        limits: &Limits,
-    ) -> Vec<tokio::task::JoinHandle<()>> {
-        let mut http = http1::Builder::new();
-        // Time limits are kept by `Connections`, which needs no timer per connection. A head that
-        // is only slightly too large reaches the API, which answers with an error in its own form.
-        http.header_read_timeout(None).max_header_size(limits.header_bytes_max.saturating_mul(2));
-        let accept = |(listener, socket)| {
-            let (gateway, threads) = (Arc::clone(gateway), Arc::clone(threads));
-            let idle = limits.idle_timeout(listener);
-            tokio::spawn(accept_connections(
-                (listener, idle),
-                socket,
-                gateway,
-                threads,
-                http.clone(),
-            ))
-        };
-        self.sockets.into_iter().map(accept).collect()
-    }
-}
-
-async fn accept_connections(
-    (listener, idle): (Listener, Duration),
-    socket: TcpListener,
-    gateway: Arc<Gateway>,
-    threads: Arc<ConnectionThreads>,
-    http: http1::Builder,
-) {
-    loop {
-        // The socket moves from this thread's runtime to that of its connection thread.
-        let accepted = socket.accept().await;
-        match accepted.and_then(|(stream, peer)| Ok((stream.into_std()?, peer))) {
-            Ok((stream, peer)) => {
-                let peer = Peer::new(listener, peer);
-                let (gateway, http) = (Arc::clone(&gateway), http.clone());
-                let connections = gateway.connections.clone();
-                let (runtime, assigned) = threads.assign();
-                connections.admit(&runtime, idle, |activity| async move {
-                    let _assigned = assigned;
-                    let served = serve_connection(stream, peer, gateway, http, activity);
-                    if let Err(error) = served.await {
-                        debug!(error = format!("{error:#}"), "connection ended");
-                    }
-                });
-            }
-            Err(error) if is_about_one_connection(&error) => debug!(%error, "accept failed"),
-            Err(error) => {
-                // Out of file descriptors or memory: an immediate retry would only spin.
-                warn!(%error, "accepting connections failed; retrying");
-                tokio::time::sleep(Duration::from_millis(100)).await;
-            }
-        }
-    }
-}
-
-fn is_about_one_connection(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::ConnectionAborted
-            | io::ErrorKind::ConnectionReset
-            | io::ErrorKind::ConnectionRefused
-    )
-}
-
-async fn serve_connection(
-    stream: std::net::TcpStream,
-    peer: Peer,
-    gateway: Arc<Gateway>,
-    http: http1::Builder,
-    activity: Arc<Activity>,
-) -> anyhow::Result<()> {
-    let stream = TcpStream::from_std(stream)?;
-    stream.set_nodelay(true)?;
-    let mut start = [0; 4];
-    // Four bytes arrive together unless a client takes pains to split them; such a client is served
-    // HTTP/1.1.
-    let peeked = stream.peek(&mut start).await?;
-    if peeked == 0 {
-        return Ok(());
-    }
-    if start[0] == TLS_HANDSHAKE {
-        let stream = GreetedStream::new(stream, Arc::clone(&activity));
-        let stream = gateway.tls.acceptor().await?.accept(stream).await?;
-        if stream.get_ref().1.alpn_protocol() == Some(http2::ALPN) {
-            return Ok(http2::refuse(stream).await?);
-        }
-        let handler = ConnectionHandler::new(gateway, peer, Scheme::Https, activity);
-        serve_requests(stream, handler, http).await
-    } else if start == *http2::PREFACE_START {
-        Ok(http2::refuse(stream).await?)
-    } else {
-        let handler = ConnectionHandler::new(gateway, peer, Scheme::Http, activity);
-        serve_requests(stream, handler, http).await
-    }
-}
-
-async fn serve_requests<S>(
-    stream: S,
-    handler: ConnectionHandler,
-    http: http1::Builder,
-) -> anyhow::Result<()>
-where
-    S: AsyncRead + AsyncWrite + Unpin,
-{
-    let stream = TokioIo::new(WatchedStream::new(stream, handler.activity()));
-    http.serve_connection(stream, service_fn(|request| handler.answer(request))).await?;
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     #[test]
     fn peers_on_this_machine_are_known_by_their_address() {
-        let is_local = |text: &str| Peer::new(Listener::Admin, text.parse().unwrap()).is_local;
+        let admin = named("admin").unwrap();
+        let is_local = |text: &str| Peer::new(admin, text.parse().unwrap()).is_local;
         assert!(is_local("127.0.0.1:9") && is_local("127.8.0.1:9") && is_local("[::1]:9"));
         assert!(is_local("[::ffff:127.0.0.1]:9"));
         assert!(!is_local("10.0.0.1:9") && !is_local("[::ffff:10.0.0.1]:9"));
+    }
+
+    #[test]
+    fn names_and_default_ports_are_unique_and_each_row_is_complete() {
+        let names: BTreeSet<_> = LISTENERS.iter().map(|listener| listener.name).collect();
+        let ports: BTreeSet<_> = LISTENERS.iter().map(|listener| listener.port).collect();
+        assert_eq!((names.len(), ports.len()), (LISTENERS.len(), LISTENERS.len()));
+        for listener in &LISTENERS {
+            assert!(named(listener.idle).is_some(), "{}", listener.name);
+            assert!(!listener.tls.is_empty(), "{}", listener.name);
+        }
+        assert_eq!(STORAGE_PATH, format!("/{}", api_table::DEVELOPMENT_ACCOUNT));
     }
 }

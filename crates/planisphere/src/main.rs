@@ -1,13 +1,14 @@
 //! The planisphere server: command line, settings, listeners, TLS, start and end of the process.
 //!
 //! Start reading at [`serve::run`]. The path of a request after its connection is accepted is in
-//! [`listen`] and [`gateway`]; everything about the NoSQL protocol is in the `api-nosql` crate.
+//! [`protocol`] and [`gateway`]; everything about the NoSQL protocol is in the `api-nosql` crate.
 #![forbid(unsafe_code)]
 #![expect(
     clippy::disallowed_methods,
     reason = "the process is where real time, tasks and threads come from"
 )]
 
+mod accept;
 mod account_keys;
 mod admin;
 mod announce;
@@ -33,6 +34,7 @@ mod nearest;
 mod open_files;
 mod origins;
 mod private_file;
+mod protocol;
 mod room;
 mod serve;
 mod shutdown;

@@ -23,7 +23,7 @@ use crate::connections::{ConnectionLimits, Connections};
 use crate::data_dir::DataDir;
 use crate::explorer::Explorer;
 use crate::faults::{DelayedStore, Faults};
-use crate::gateway::Gateway;
+use crate::gateway::{self, Gateway};
 use crate::health::Health;
 use crate::key_store::KeyStore;
 use crate::metrics::{Metrics, Requests};
@@ -81,11 +81,8 @@ async fn serve(settings: Settings, announce_as: AnnounceAs) -> anyhow::Result<()
             .context("can't open the engine")?;
 
     let announcement = Announcement {
-        nosql: listeners.nosql,
-        nosql_second: listeners.nosql_second,
-        table: listeners.table,
-        table_storage: listeners.table_storage,
-        admin: listeners.admin,
+        nosql: listeners.address("nosql").context("the NoSQL API has no address")?,
+        open: listeners.addresses.clone(),
         off: listeners.off.clone(),
         key: keys.ring.primary.clone(),
         key_origin: keys.origin.clone(),
@@ -94,7 +91,7 @@ async fn serve(settings: Settings, announce_as: AnnounceAs) -> anyhow::Result<()
     };
     let directory = directory::open(&settings.directory).await?;
     let explorer = Explorer::new(&announcement, &settings.listen.public_endpoint);
-    let gateway = Arc::new(gateway(&settings, keys, &engine, faults, directory, explorer));
+    let gateway = Arc::new(new_gateway(&settings, keys, &engine, faults, directory, explorer));
     let threads =
         Arc::new(ConnectionThreads::start().context("can't start the threads of the server")?);
     let accepting = listeners.accept(&gateway, &threads, &settings.limits);
@@ -119,7 +116,7 @@ async fn serve(settings: Settings, announce_as: AnnounceAs) -> anyhow::Result<()
     Ok(())
 }
 
-fn gateway(
+fn new_gateway(
     settings: &Settings,
     keys: AccountKeys,
     engine: &Engine,
@@ -166,7 +163,8 @@ fn gateway(
     );
     let tls = Tls::new(settings.data_dir(), certificate_names(settings));
     let origin_policy = origin_policy(settings);
-    Gateway { service, tables, admin, explorer, health, tls, connections, origin_policy }
+    let http = gateway::http(settings.limits.header_bytes_max);
+    Gateway { service, tables, admin, explorer, health, tls, connections, origin_policy, http }
 }
 
 /// Which hosts and origins are accepted while a key is well known.

@@ -15,7 +15,7 @@ use hyper::http::request::Parts;
 use super::is_read;
 use super::reply::AdminError;
 use super::routes::METRICS;
-use crate::listen::{Listener, Peer};
+use crate::listen::Peer;
 
 /// Headers that proxies add, so the peer's address is not that of the caller.
 const PASSED_ON: [HeaderName; 4] = [
@@ -45,7 +45,7 @@ pub(super) fn check(service: &Service, head: &Parts, peer: Peer) -> Result<(), A
 /// Whether a caller that could only use the well-known key may omit it.
 fn needs_no_key(head: &Parts, peer: Peer) -> bool {
     let is_passed_on = PASSED_ON.iter().any(|name| head.headers.contains_key(name));
-    let is_open = peer.listener == Listener::Admin || head.uri.path() == METRICS;
+    let is_open = peer.listener.trusts_machine || head.uri.path() == METRICS;
     peer.is_local && is_open && !is_passed_on
 }
 
@@ -68,17 +68,20 @@ mod tests {
 
     #[test]
     fn only_callers_at_this_machines_admin_port_need_no_key() {
-        let peer = |listener, is_local| Peer { listener, is_local, address: [127, 0, 0, 1].into() };
+        let peer = |name, is_local| {
+            let listener = crate::listen::named(name).unwrap();
+            Peer { listener, is_local, address: [127, 0, 0, 1].into() }
+        };
         let plain = head(&[("host", "localhost")]);
-        assert!(needs_no_key(&plain, peer(Listener::Admin, true)));
-        assert!(!needs_no_key(&plain, peer(Listener::Admin, false)));
-        assert!(!needs_no_key(&plain, peer(Listener::Nosql, true)));
+        assert!(needs_no_key(&plain, peer("admin", true)));
+        assert!(!needs_no_key(&plain, peer("admin", false)));
+        assert!(!needs_no_key(&plain, peer("nosql", true)));
         let metrics = Request::builder().uri("/metrics").body(()).unwrap().into_parts().0;
-        assert!(needs_no_key(&metrics, peer(Listener::Nosql, true)));
-        assert!(!needs_no_key(&metrics, peer(Listener::Nosql, false)));
+        assert!(needs_no_key(&metrics, peer("nosql", true)));
+        assert!(!needs_no_key(&metrics, peer("nosql", false)));
         for passed_on in ["forwarded", "via", "x-forwarded-for", "x-real-ip"] {
             let passed_on = head(&[("host", "localhost"), (passed_on, "for=10.0.0.1")]);
-            assert!(!needs_no_key(&passed_on, peer(Listener::Admin, true)));
+            assert!(!needs_no_key(&passed_on, peer("admin", true)));
         }
     }
 }

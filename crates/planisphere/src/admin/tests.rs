@@ -14,7 +14,7 @@ use testkit::harness::test_context;
 use super::*;
 use crate::connections::{ConnectionLimits, Connections};
 use crate::health::Health;
-use crate::listen::Listener;
+use crate::listen::named;
 use crate::metrics::Requests;
 
 const PARTITIONS: &str = "/_admin/v1/containers/db/c/partitions";
@@ -82,8 +82,11 @@ impl Fixture {
             .header("host", "localhost")
             .body(Full::new(Bytes::copy_from_slice(body.as_bytes())))
             .unwrap();
-        let peer =
-            Peer { listener: Listener::Admin, is_local: true, address: [127, 0, 0, 1].into() };
+        let peer = Peer {
+            listener: named("admin").unwrap(),
+            is_local: true,
+            address: [127, 0, 0, 1].into(),
+        };
         let response = self.admin.answer(request, peer).await;
         let status = response.status().as_u16();
         let body = response.into_body().collect().await.unwrap().to_bytes();

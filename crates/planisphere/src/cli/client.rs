@@ -27,7 +27,7 @@ use super::{config_arg, load_settings, settings_arg, text};
 use crate::admin::RETRY_AFTER_MS;
 use crate::admin::types::{Problem, QueryErrorInfo};
 use crate::config::{KEYS, Settings};
-use crate::{account_keys, data_dir, tls};
+use crate::{account_keys, data_dir, listen, tls};
 
 /// A server that takes longer than this to answer counts as dead.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(60);
@@ -169,11 +169,9 @@ impl Client {
                 settings.storage.data.display()
             ),
             None => {
-                let port = match settings.listen.admin_port {
-                    0 => settings.listen.nosql_port,
-                    port => port,
-                };
-                format!("http://127.0.0.1:{port}/")
+                let port = |name| listen::named(name).map(|row| settings.listen.port(row));
+                let admin = port("admin").filter(|port| *port != 0);
+                format!("http://127.0.0.1:{}/", admin.or(port("nosql")).unwrap_or_default())
             }
         };
         let endpoint: Uri = parse_endpoint(&endpoint)?;

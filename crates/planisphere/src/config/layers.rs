@@ -1,13 +1,14 @@
 //! Merging defaults, file, environment and flags into [`Settings`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
 use serde::Deserialize;
 use toml::{Table, Value};
 
-use super::{ChosenPorts, DEFAULT_TOML, KEYS, Key, Settings, names};
+use super::{DEFAULT_TOML, KEYS, Key, Settings, names};
+use crate::listen::{LISTENERS, Listener};
 
 /// The sources of settings, weakest first.
 pub(crate) struct Layers {
@@ -49,7 +50,7 @@ pub(crate) fn load(layers: Layers) -> anyhow::Result<Settings> {
     }
     let mut settings = read(&table).map_err(|why| anyhow!("{why}"))?;
     settings.other_variables = other_variables;
-    settings.listen.chosen = chosen_ports(&layers, &settings);
+    settings.listen.chosen_ports = chosen_ports(&layers, &settings);
     settings.listen.move_ports().map_err(|why| anyhow!("{why}"))?;
     settings.validate().map_err(|why| anyhow!("{why}"))?;
     Ok(settings)
@@ -58,22 +59,17 @@ pub(crate) fn load(layers: Layers) -> anyhow::Result<Settings> {
 /// Which ports were chosen explicitly. A flag or variable chooses a port whatever its value; a file
 /// does only with a value other than the default, because a file printed by `planisphere config`
 /// contains all ports.
-fn chosen_ports(layers: &Layers, settings: &Settings) -> ChosenPorts {
+fn chosen_ports(layers: &Layers, settings: &Settings) -> BTreeSet<&'static str> {
     let is_named = |name: &str| {
         let in_flags = layers.flags.iter().any(|(key, _)| is_port(key, name));
         let mut keys = KEYS.iter().filter(|key| is_port(key, name));
         in_flags || keys.any(|key| layers.variable(key).is_some())
     };
-    let (listen, defaults) = (&settings.listen, Settings::default().listen);
-    ChosenPorts {
-        nosql_port: is_named("nosql_port") || listen.nosql_port != defaults.nosql_port,
-        nosql_second_port: is_named("nosql_second_port")
-            || listen.nosql_second_port != defaults.nosql_second_port,
-        table_port: is_named("table_port") || listen.table_port != defaults.table_port,
-        table_storage_port: is_named("table_storage_port")
-            || listen.table_storage_port != defaults.table_storage_port,
-        admin_port: is_named("admin_port") || listen.admin_port != defaults.admin_port,
-    }
+    let is_chosen = |listener: &&Listener| {
+        is_named(&format!("{}_port", listener.name))
+            || settings.listen.port(listener) != listener.port
+    };
+    LISTENERS.iter().filter(is_chosen).map(|listener| listener.name).collect()
 }
 
 fn is_port(key: &Key, name: &str) -> bool {

@@ -4,24 +4,25 @@
 //! then environment, then flags), and the error for an invalid value names its layer. Settings are
 //! read only at the start.
 
+mod by_listener;
 mod keys;
 mod layers;
 mod names;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use account::KeyRing;
-use api_table::Flavour;
 use serde::Deserialize;
 
 pub(crate) use keys::{EVERYDAY, KEYS, Key, REPLACED, explain};
 pub(crate) use layers::{Layers, load};
 pub(crate) use names::PREFIX;
 
-use crate::listen::Listener;
+use crate::listen::{Interface, LISTENERS, Listener};
 use crate::origins::AllowedHost;
 
 /// The defaults, with a comment for each key.
@@ -47,32 +48,20 @@ pub(crate) struct Settings {
 
 /// Addresses to listen on, and the names by which clients reach the server.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct Listen {
     pub(crate) bind: Bind,
     pub(crate) ports: Ports,
     pub(crate) port_offset: u16,
-    pub(crate) nosql_port: u16,
-    pub(crate) nosql_second_port: u16,
-    pub(crate) table_port: u16,
-    pub(crate) table_storage_port: u16,
     pub(crate) admin_bind: Bind,
-    pub(crate) admin_port: u16,
     pub(crate) public_endpoint: String,
     pub(crate) allow_host: String,
-    /// Determined while the layers are merged.
+    /// The port of each listener, by its name.
+    #[serde(flatten, deserialize_with = "by_listener::ports")]
+    pub(crate) port_numbers: BTreeMap<&'static str, u16>,
+    /// Listeners whose port was chosen explicitly, so that `ports = auto` and an offset do not
+    /// change it. Determined while the layers are merged.
     #[serde(skip)]
-    pub(crate) chosen: ChosenPorts,
-}
-
-/// Which ports were chosen explicitly, so that `ports = auto` and an offset do not change them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct ChosenPorts {
-    pub(crate) nosql_port: bool,
-    pub(crate) nosql_second_port: bool,
-    pub(crate) table_port: bool,
-    pub(crate) table_storage_port: bool,
-    pub(crate) admin_port: bool,
+    pub(crate) chosen_ports: BTreeSet<&'static str>,
 }
 
 /// Where data is stored and when it counts as written.
@@ -149,18 +138,16 @@ pub(crate) struct Engine {
 
 /// Limits on the resources of one client.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct Limits {
     pub(crate) connections_max: usize,
     pub(crate) header_bytes_max: usize,
     pub(crate) head_timeout_s: u64,
     pub(crate) body_timeout_s: u64,
     pub(crate) idle_timeout_s: u64,
-    pub(crate) nosql_idle_timeout_s: u64,
-    pub(crate) table_idle_timeout_s: u64,
-    pub(crate) table_storage_idle_timeout_s: u64,
-    pub(crate) admin_idle_timeout_s: u64,
     pub(crate) drain_timeout_s: u64,
+    /// `idle_timeout_s` of each listener, by its name; 0: the common one.
+    #[serde(flatten, deserialize_with = "by_listener::idle_timeouts")]
+    pub(crate) listener_idle_timeouts_s: BTreeMap<&'static str, u64>,
 }
 
 /// Limits on one run of a script.
@@ -283,21 +270,27 @@ impl Listen {
 
     /// Whether only this machine can connect.
     pub(crate) fn is_loopback(&self) -> bool {
-        self.bind.is_loopback() && (self.admin_port == 0 || self.admin_bind.is_loopback())
+        LISTENERS.iter().all(|listener| match listener.interface {
+            Interface::Data => self.bind.is_loopback(),
+            Interface::Admin => self.port(listener) == 0 || self.admin_bind.is_loopback(),
+        })
+    }
+
+    /// The port of a listener.
+    pub(crate) fn port(&self, listener: &Listener) -> u16 {
+        self.port_numbers.get(listener.name).copied().unwrap_or(listener.port)
+    }
+
+    /// Whether the port of a listener was chosen explicitly.
+    pub(crate) fn is_chosen(&self, listener: &Listener) -> bool {
+        self.chosen_ports.contains(listener.name)
     }
 
     /// Moves ports with default numbers by the offset.
     fn move_ports(&mut self) -> Result<(), String> {
-        let (offset, chosen) = (self.port_offset, self.chosen);
-        let ports = [
-            (&mut self.nosql_port, chosen.nosql_port),
-            (&mut self.nosql_second_port, chosen.nosql_second_port),
-            (&mut self.table_port, chosen.table_port),
-            (&mut self.table_storage_port, chosen.table_storage_port),
-            (&mut self.admin_port, chosen.admin_port),
-        ];
-        let left: Vec<&mut u16> =
-            ports.into_iter().filter(|(_, is_chosen)| !is_chosen).map(|(port, _)| port).collect();
+        let (offset, chosen) = (self.port_offset, &self.chosen_ports);
+        let ports = self.port_numbers.iter_mut().filter(|(name, _)| !chosen.contains(*name));
+        let left: Vec<&mut u16> = ports.map(|(_, port)| port).collect();
         let most = left.iter().map(|port| u16::MAX - **port).min().unwrap_or(u16::MAX);
         check_range("listen.port_offset", u64::from(offset), 0, u64::from(most))?;
         left.into_iter().for_each(|port| *port += offset);
@@ -344,15 +337,11 @@ impl Default for Settings {
                 bind: Bind::Localhost,
                 ports: Ports::Fixed,
                 port_offset: 0,
-                nosql_port: 8081,
-                nosql_second_port: 8903,
-                table_port: 8902,
-                table_storage_port: 10002,
                 admin_bind: Bind::Localhost,
-                admin_port: 8085,
                 public_endpoint: String::new(),
                 allow_host: String::new(),
-                chosen: ChosenPorts::default(),
+                port_numbers: LISTENERS.iter().map(|row| (row.name, row.port)).collect(),
+                chosen_ports: BTreeSet::new(),
             },
             storage: Storage {
                 data: PathBuf::from("./planisphere-data"),
@@ -397,11 +386,10 @@ impl Default for Settings {
                 head_timeout_s: 30,
                 body_timeout_s: 60,
                 idle_timeout_s: 3600,
-                nosql_idle_timeout_s: 0,
-                table_idle_timeout_s: 0,
-                table_storage_idle_timeout_s: 0,
-                admin_idle_timeout_s: 0,
                 drain_timeout_s: 10,
+                listener_idle_timeouts_s: by_listener::with_own_idle_timeout()
+                    .map(|name| (name, 0))
+                    .collect(),
             },
             scripts: Scripts {
                 timeout_ms: 5000,
@@ -430,11 +418,8 @@ impl Settings {
             head_timeout_s,
             body_timeout_s,
             idle_timeout_s,
-            nosql_idle_timeout_s,
-            table_idle_timeout_s,
-            table_storage_idle_timeout_s,
-            admin_idle_timeout_s,
             drain_timeout_s,
+            ref listener_idle_timeouts_s,
         } = self.limits;
         check_range("storage.memtable_bytes", self.storage.memtable_bytes, 64 << 10, 1 << 30)?;
         check_range("storage.cache_bytes", self.storage.cache_bytes, 1 << 20, 1 << 40)?;
@@ -445,13 +430,8 @@ impl Settings {
         check_range("limits.head_timeout_s", head_timeout_s, 1, 86_400)?;
         check_range("limits.body_timeout_s", body_timeout_s, 1, 86_400)?;
         check_range("limits.idle_timeout_s", idle_timeout_s, 1, 86_400)?;
-        for (key, seconds) in [
-            ("limits.nosql_idle_timeout_s", nosql_idle_timeout_s),
-            ("limits.table_idle_timeout_s", table_idle_timeout_s),
-            ("limits.table_storage_idle_timeout_s", table_storage_idle_timeout_s),
-            ("limits.admin_idle_timeout_s", admin_idle_timeout_s),
-        ] {
-            check_range(key, seconds, 0, 86_400)?;
+        for (name, seconds) in listener_idle_timeouts_s {
+            check_range(&format!("limits.{name}_idle_timeout_s"), *seconds, 0, 86_400)?;
         }
         self.listen.allowed_hosts()?;
         check_range("limits.drain_timeout_s", drain_timeout_s, 0, 86_400)?;
@@ -561,14 +541,9 @@ impl Limits {
         Duration::from_secs(self.drain_timeout_s)
     }
 
-    /// How long connections to a port may stay open between two requests.
-    pub(crate) fn idle_timeout(&self, listener: Listener) -> Duration {
-        let own = match listener {
-            Listener::Nosql => self.nosql_idle_timeout_s,
-            Listener::Table(Flavour::Cosmos) => self.table_idle_timeout_s,
-            Listener::Table(Flavour::Storage) => self.table_storage_idle_timeout_s,
-            Listener::Admin => self.admin_idle_timeout_s,
-        };
+    /// How long connections to a listener may stay open between two requests.
+    pub(crate) fn idle_timeout(&self, listener: &Listener) -> Duration {
+        let own = self.listener_idle_timeouts_s.get(listener.idle).copied().unwrap_or_default();
         Duration::from_secs(if own == 0 { self.idle_timeout_s } else { own })
     }
 }

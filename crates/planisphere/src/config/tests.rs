@@ -1,6 +1,7 @@
 use std::collections::BTreeSet;
 
 use super::*;
+use crate::listen::named;
 
 fn load_with(
     file: Option<&str>,
@@ -32,8 +33,8 @@ fn the_default_file_says_what_the_defaults_are() {
 #[test]
 fn connections_may_be_idle_for_an_hour_on_every_listener() {
     let settings = load_with(None, &[], &[("table-idle-timeout-s", "7")]).unwrap();
-    let table = Listener::Table(Flavour::Cosmos);
-    for listener in [Listener::Nosql, table, Listener::Table(Flavour::Storage), Listener::Admin] {
+    let table = named("table").unwrap();
+    for listener in &LISTENERS {
         let hour = Duration::from_secs(3600);
         assert_eq!(Settings::default().limits.idle_timeout(listener), hour, "{listener:?}");
         let own = if listener == table { Duration::from_secs(7) } else { hour };
@@ -66,7 +67,7 @@ fn flags_beat_the_environment_which_beats_the_file_which_beats_the_defaults() {
     let variables = [("PLANISPHERE_LISTEN_NOSQL_PORT", "2"), ("PLANISPHERE_LISTEN_BIND", "::1")];
     let flags = [("nosql-port", "3")];
     let settings = load_with(Some(file), &variables, &flags).unwrap();
-    assert_eq!(settings.listen.nosql_port, 3);
+    assert_eq!(settings.listen.port_numbers["nosql"], 3);
     assert_eq!(settings.listen.bind, Bind::Address("::1".parse().unwrap()));
     assert_eq!(settings.limits.idle_timeout_s, 7);
     assert_eq!(settings.limits.head_timeout_s, Settings::default().limits.head_timeout_s);
@@ -147,7 +148,7 @@ fn addresses_are_read_with_and_without_brackets() {
 fn a_port_is_chosen_even_when_it_is_the_default() {
     let chosen = |file, variables, flags| {
         let listen = load_with(file, variables, flags).unwrap().listen;
-        (listen.chosen.nosql_port, listen.chosen.nosql_second_port)
+        (listen.chosen_ports.contains("nosql"), listen.chosen_ports.contains("nosql_second"))
     };
     assert_eq!(chosen(None, &[], &[("ports", "auto")]), (false, false));
     assert_eq!(chosen(None, &[], &[("nosql-port", "8081")]), (true, false));
@@ -161,8 +162,8 @@ fn a_port_is_chosen_even_when_it_is_the_default() {
 fn an_offset_moves_the_ports_that_were_left_at_their_defaults() {
     let ports = |flags| {
         let listen = load_with(None, &[], flags).unwrap().listen;
-        let tables = (listen.table_port, listen.table_storage_port);
-        (listen.nosql_port, listen.nosql_second_port, tables, listen.admin_port)
+        let port = |name| listen.port_numbers[name];
+        (port("nosql"), port("nosql_second"), (port("table"), port("table_storage")), port("admin"))
     };
     assert_eq!(ports(&[("port-offset", "100")]), (8181, 9003, (9002, 10102), 8185));
     let some = [("port-offset", "1"), ("nosql-port", "8081"), ("table-port", "0")];
@@ -175,7 +176,8 @@ fn an_offset_moves_the_ports_that_were_left_at_their_defaults() {
 fn addresses_of_services_in_our_variables_are_not_settings() {
     let variables = [("PLANISPHERE_LISTEN_NOSQL_PORT", "tcp://10.0.0.1:8081")];
     let settings = load_with(None, &variables, &[]).unwrap();
-    assert_eq!((settings.listen.nosql_port, settings.listen.chosen.nosql_port), (8081, false));
+    let nosql = named("nosql").unwrap();
+    assert_eq!((settings.listen.port(nosql), settings.listen.is_chosen(nosql)), (8081, false));
     assert_eq!(settings.other_variables, ["PLANISPHERE_LISTEN_NOSQL_PORT"]);
 }
 
