@@ -23,8 +23,29 @@ use crate::request::Request;
 use crate::script_functions::QueryFunctions;
 use crate::{Service, payload, policy, query_plan, scope, session};
 
-/// States how rows with equal sort keys are ordered: by item number, always ascending.
-const EXECUTION_INFO: &str = "{\"reverseRidEnabled\":false,\"reverseIndexScan\":false}";
+/// How rows with equal sort keys are ordered by the numbers of their items.
+#[derive(Clone, Copy)]
+enum Ties {
+    Rising,
+    Falling,
+}
+
+impl Ties {
+    fn of(plan: &query::Plan) -> Self {
+        match plan.has_falling_ties() {
+            true => Ties::Falling,
+            false => Ties::Rising,
+        }
+    }
+
+    /// What clients are told, which skip rows with equal sort keys by their resource ids.
+    fn execution_info(self) -> &'static str {
+        match self {
+            Ties::Rising => r#"{"reverseRidEnabled":false,"reverseIndexScan":false}"#,
+            Ties::Falling => r#"{"reverseRidEnabled":false,"reverseIndexScan":true}"#,
+        }
+    }
+}
 
 pub(crate) async fn execute(
     service: &Service,
@@ -66,13 +87,14 @@ pub(crate) async fn execute(
         wants_times: query_timer.is_requested,
         ..request.page()?
     };
+    let ties = Ties::of(&plan);
     let page = service.engine().query(ctx, container, plan, scope.clone(), page).await;
     let mut page = page.map_err(|error| functions.explain(error))?;
     limit.check(&page)?;
     if matches!(scope, Scope::All) {
         page.continuation = page.continuation.map(|token| feed::fan_out_token(token, &limit));
     }
-    Ok(answer(container, request, (advice, &scope), &page, &query_timer))
+    Ok(answer(container, request, (advice, &scope), (&page, ties), &query_timer))
 }
 
 /// The response to a query that ranks its rows; `None` if it does not.
@@ -100,7 +122,8 @@ async fn rank(
     let options = PageRequest { wants_times: query_timer.is_requested, ..request.page()? };
     let page = ranked.page(service, ctx, container, scope.clone(), options).await?;
     limit.check(&page)?;
-    Ok(Some(answer(container, request, (advice, &scope), &page, &query_timer)))
+    let page = (&page, Ties::Rising);
+    Ok(Some(answer(container, request, (advice, &scope), page, &query_timer)))
 }
 
 /// The time measurements of a query, if the client asked for query metrics.
@@ -123,12 +146,12 @@ fn answer(
     container: &Container,
     request: &Request,
     (advice, scope): (Option<String>, &Scope),
-    page: &Page,
+    (page, ties): (&Page, Ties),
     query_timer: &QueryTimer<'_>,
 ) -> Reply {
     let filled = query_timer.clock.monotonic();
     let (mut reply, rows_bytes) = feed::reply(container, page, payload::demands_binary(request));
-    reply = reply.header(ReplyHeader::ExecutionInfo, EXECUTION_INFO);
+    reply = reply.header(ReplyHeader::ExecutionInfo, ties.execution_info());
     if request.flag(HeaderName::OptimisticDirectExecute) {
         reply = reply.header(ReplyHeader::RequiresDistribution, "False");
     }

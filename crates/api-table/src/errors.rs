@@ -350,6 +350,7 @@ impl TableError {
             | I::Patch(_)
             | I::PatchMovesItem
             | I::Continuation
+            | I::OldContinuation
             | I::FeedContinuation
             | I::FeedContinuationTooLong
             | I::VersionsNotKept

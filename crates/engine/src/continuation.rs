@@ -14,7 +14,10 @@ use sha2::{Digest, Sha256};
 
 use crate::{Error, InvalidRequest};
 
-const VERSION: u8 = 1;
+/// Distinguishes these tokens from all others.
+const VERSION: u8 = 6;
+/// First bytes of tokens of earlier builds, whose positions mean something else.
+const OUTDATED: [u8; 2] = [1, 5];
 const MAC_BYTES: usize = 12;
 const CUT_BYTES: usize = query::exec::CUT_BYTES;
 
@@ -113,8 +116,8 @@ impl TokenKey {
             RowPosition::Item { identity, rows } => {
                 (Kind::Item, position.cut, *rows, 0, identity.as_slice())
             }
-            RowPosition::Key { key, cut, number, rows } => {
-                (Kind::Key, *cut, *rows, *number, key.as_slice())
+            RowPosition::Key { key, cut, tie, rows } => {
+                (Kind::Key, *cut, *rows, *tie, key.as_slice())
             }
         };
         let mut out = Vec::with_capacity(2 + 5 * 8 + CUT_BYTES + bytes.len() + MAC_BYTES);
@@ -131,7 +134,18 @@ impl TokenKey {
     }
 
     pub(crate) fn open(&self, container: ContainerRid, token: &str) -> Result<PagePosition, Error> {
-        self.read(container, token).ok_or_else(|| InvalidRequest::Continuation.into())
+        self.read(container, token).ok_or_else(|| self.refuse(token))
+    }
+
+    /// Why a token can't be opened.
+    pub(crate) fn refuse(&self, token: &str) -> Error {
+        let is_short = token.len() <= limits::GATHERED_CONTINUATION_CHARS_MAX;
+        let text = if is_short { self.verify(token) } else { None };
+        let version = text.and_then(|text| text.first().copied());
+        match version.is_some_and(|version| OUTDATED.contains(&version)) {
+            true => InvalidRequest::OldContinuation.into(),
+            false => InvalidRequest::Continuation.into(),
+        }
     }
 
     fn read(&self, container: ContainerRid, token: &str) -> Option<PagePosition> {
@@ -153,7 +167,7 @@ impl TokenKey {
         let (at, cut) = match Kind::of(kind & !IS_CUT)? {
             Kind::Start => (RowPosition::Start, None),
             Kind::Item => (RowPosition::Item { identity: bytes, rows }, cut),
-            Kind::Key => (RowPosition::Key { key: bytes, cut, number, rows }, None),
+            Kind::Key => (RowPosition::Key { key: bytes, cut, tie: number, rows }, None),
         };
         Some(PagePosition {
             query: query::exec::Position { skipped, returned, at, floor: None },
@@ -213,8 +227,8 @@ mod tests {
             (RowPosition::Start, None),
             (RowPosition::Item { identity: bytes.clone(), rows: 3 }, None),
             (RowPosition::Item { identity: bytes.clone(), rows: u64::MAX }, cut),
-            (RowPosition::Key { key: bytes.clone(), cut, number: 1 << 40, rows: 0 }, None),
-            (RowPosition::Key { key: Vec::new(), cut: None, number: 0, rows: u64::MAX }, None),
+            (RowPosition::Key { key: bytes.clone(), cut, tie: 1 << 40, rows: 0 }, None),
+            (RowPosition::Key { key: Vec::new(), cut: None, tie: 0, rows: u64::MAX }, None),
         ];
         for (at, cut) in positions {
             let query = query::exec::Position { skipped: 1, returned: 5, at, floor: None };
@@ -231,6 +245,12 @@ mod tests {
             let mut changed = token.clone().into_bytes();
             changed[at] = if changed[at] == b'A' { b'B' } else { b'A' };
             assert!(key.open(rid, std::str::from_utf8(&changed).unwrap()).is_err());
+        }
+        for old in [1, 5] {
+            let refused = key.open(rid, &key.sign(vec![old; 40])).unwrap_err();
+            let Error::InvalidRequest(why) = refused else { panic!("{refused:?}") };
+            let is_old = matches!(*why, InvalidRequest::OldContinuation);
+            assert!(is_old, "{why:?}");
         }
         for bad in ["", "zz", "0", "é0", &"0".repeat(10_000)] {
             assert!(key.open(rid, bad).is_err());

@@ -67,6 +67,9 @@ pub enum InvalidRequest {
     /// A continuation of a query that the server did not make for this container.
     #[error("the continuation is invalid")]
     Continuation,
+    /// The continuation token is of an earlier version of the server.
+    #[error("the continuation is of an earlier version")]
+    OldContinuation,
     /// A change feed continuation that the server did not make for this feed.
     #[error("the continuation of the change feed is invalid")]
     FeedContinuation,

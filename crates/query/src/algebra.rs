@@ -356,6 +356,13 @@ impl Expr {
 }
 
 impl Expr {
+    /// Whether it is a score by which rows are ranked, or a constant where that is missing.
+    pub(crate) fn is_score(&self) -> bool {
+        let expr = if let Expr::Coalesce(score, _) = self { score } else { self };
+        let Expr::Call { prepared, .. } = expr else { return false };
+        matches!(prepared, Some(Prepared::Score(_) | Prepared::Distance(_)))
+    }
+
     /// The vector expression and the measure of a call that measures vectors.
     pub fn as_distance(&self) -> Option<(&Expr, &PreparedDistance)> {
         if let Expr::Call { args, prepared: Some(Prepared::Distance(distance)), .. } = self {

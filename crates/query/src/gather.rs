@@ -451,10 +451,10 @@ fn key_of<W>(partial: &PartialResult<W>) -> &[u8] {
 fn start_of_range(at: &RowPosition, side: RangeSide) -> RowPosition {
     match (at, side) {
         (RowPosition::Key { key, cut, .. }, RangeSide::Before) => {
-            RowPosition::Key { key: key.clone(), cut: *cut, number: u64::MAX, rows: u64::MAX }
+            RowPosition::Key { key: key.clone(), cut: *cut, tie: u64::MAX, rows: u64::MAX }
         }
         (RowPosition::Key { key, cut, .. }, RangeSide::Behind) => {
-            RowPosition::Key { key: key.clone(), cut: *cut, number: 0, rows: 0 }
+            RowPosition::Key { key: key.clone(), cut: *cut, tie: 0, rows: 0 }
         }
         (at, RangeSide::Before | RangeSide::Within | RangeSide::Behind) => at.clone(),
     }

@@ -332,6 +332,21 @@ impl Plan {
         self.select().filter.is_some()
     }
 
+    /// Whether rows with equal sort keys come in falling order of their items' numbers: an index that
+    /// is read backwards has them so. Scores have no index order; their ties are not reversed.
+    pub fn has_falling_ties(&self) -> bool {
+        let first = self.0.order.first();
+        first.is_some_and(|key| key.order == SortOrder::Descending && !key.expr.is_score())
+    }
+
+    /// Orders items with equal sort keys: the lesser comes first.
+    pub fn tie_of(&self, number: u64) -> u64 {
+        match self.has_falling_ties() {
+            true => !number,
+            false => number,
+        }
+    }
+
     /// The count of TOP.
     pub fn top(&self) -> Option<u64> {
         self.0.top

@@ -65,6 +65,7 @@ fn the_texts_of_invalid_requests_are_the_golden_ones() {
         patch(PatchFailure::MoveIntoItself { from: path(), path: "/a/b".to_owned() }),
         InvalidRequest::PatchMovesItem,
         InvalidRequest::Continuation,
+        InvalidRequest::OldContinuation,
         InvalidRequest::FeedContinuation,
         InvalidRequest::FeedContinuationTooLong,
         InvalidRequest::VersionsNotKept,

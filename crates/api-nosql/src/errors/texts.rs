@@ -42,6 +42,11 @@ pub(crate) fn invalid_request(invalid: &InvalidRequest) -> Cow<'static, str> {
             "A patch may not change the id or the partition key of an item.".into()
         }
         I::Continuation => "Invalid Continuation Token".into(),
+        I::OldContinuation => {
+            "Invalid Continuation Token: an earlier version of the server issued \
+                               it. Begin the query again without it."
+                .into()
+        }
         I::FeedContinuation => "The change feed continuation is invalid: it is not an etag that \
                                 this feed of this container has returned."
             .into(),

@@ -6,10 +6,10 @@ use model::{ContainerRid, Epk, EpkRange, limits};
 use query::exec::{Position, RowPosition};
 
 use crate::continuation::{Fields, TokenKey};
-use crate::{Error, InvalidRequest, QueryLimit};
+use crate::{Error, QueryLimit};
 
 /// Distinguishes these tokens from all others.
-const VERSION: u8 = 5;
+const VERSION: u8 = 7;
 /// Longest key that a token holds.
 const KEY_BYTES_MAX: usize = 128 * 1024;
 
@@ -29,7 +29,7 @@ pub(super) fn seal(
     let (kind, rows, number, bytes) = match &position.query.at {
         RowPosition::Start => (0, 0, 0, &[][..]),
         RowPosition::Item { identity, rows } => (1, *rows, 0, identity.as_slice()),
-        RowPosition::Key { key, number, rows, .. } => (2, *rows, *number, key.as_slice()),
+        RowPosition::Key { key, tie, rows, .. } => (2, *rows, *tie, key.as_slice()),
     };
     if bytes.len() > KEY_BYTES_MAX {
         return Err(QueryLimit::SortKey.into());
@@ -64,7 +64,7 @@ pub(super) fn open(
     let is_short = token.len() <= limits::GATHERED_CONTINUATION_CHARS_MAX;
     let position =
         if is_short { key.verify(token).and_then(|text| read(container, &text)) } else { None };
-    position.ok_or_else(|| InvalidRequest::Continuation.into())
+    position.ok_or_else(|| key.refuse(token))
 }
 
 fn read(container: ContainerRid, text: &[u8]) -> Option<GatherPosition> {
@@ -89,7 +89,7 @@ fn read(container: ContainerRid, text: &[u8]) -> Option<GatherPosition> {
     let at = match kind {
         0 => RowPosition::Start,
         1 => RowPosition::Item { identity: bytes, rows },
-        2 => RowPosition::Key { key: bytes, cut: None, number, rows },
+        2 => RowPosition::Key { key: bytes, cut: None, tie: number, rows },
         _ => return None,
     };
     Some(GatherPosition { query: Position { skipped, returned, at, floor: None }, stop })
@@ -109,7 +109,7 @@ mod tests {
         let ats = [
             RowPosition::Start,
             RowPosition::Item { identity: b"place".to_vec(), rows: u64::MAX },
-            RowPosition::Key { key: vec![9; 2000], cut: None, number: 1 << 50, rows: 3 },
+            RowPosition::Key { key: vec![9; 2000], cut: None, tie: 1 << 50, rows: 3 },
         ];
         for at in ats {
             for stop in [None, Some(stop.clone()), Some(EpkRange::full())] {
@@ -133,8 +133,7 @@ mod tests {
     fn a_key_too_long_for_a_token_is_refused() {
         let key = TokenKey::new([7; 32]);
         let rid = ContainerRid { database: DatabaseRid(1), number: 2 };
-        let at =
-            RowPosition::Key { key: vec![1; KEY_BYTES_MAX + 1], cut: None, number: 0, rows: 0 };
+        let at = RowPosition::Key { key: vec![1; KEY_BYTES_MAX + 1], cut: None, tie: 0, rows: 0 };
         let position = GatherPosition { query: Position { at, ..Position::default() }, stop: None };
         assert!(matches!(seal(&key, rid, &position), Err(Error::QueryLimit(QueryLimit::SortKey))));
     }

@@ -31,7 +31,7 @@ const UNDEFINED: u8 = Tag::Undefined.byte(TypeOrder::NoSql);
 const CLASS_ITEMS_MAX: usize = 1_000;
 /// Most bytes of their sort keys.
 const CLASS_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// Equal values that are reversed at once when an index is scanned backwards.
+/// Equal values that are reversed at once when their ties go against the scan.
 const RUN_MAX: usize = 256;
 /// With more shapes than this, finding items without a value is no better than reading all items.
 const SHAPES_MAX: usize = 64;
@@ -42,6 +42,8 @@ pub(crate) struct Order {
     /// The bytes that its entries begin with.
     prefix: Vec<u8>,
     is_reverse: bool,
+    /// Whether items with equal values come in falling order of their numbers.
+    has_falling_ties: bool,
     /// The values to return, in ascending order of entries.
     ranges: Vec<ByteRange>,
     columns: Vec<(Vec<Step>, SortOrder)>,
@@ -59,7 +61,7 @@ impl Order {
         ranges: Option<&[ByteRange]>,
     ) -> Option<Self> {
         let (first, direction) = columns.first()?;
-        let is_reverse = *direction == SortOrder::Descending;
+        let has_falling_ties = *direction == SortOrder::Descending;
         let mut prefix = Vec::with_capacity(9);
         if columns.len() == 1 {
             if !indexes.includes(first) {
@@ -74,7 +76,8 @@ impl Order {
             let ranges = ranges.map_or_else(everything, <[_]>::to_vec);
             return Some(Self {
                 prefix,
-                is_reverse,
+                is_reverse: has_falling_ties,
+                has_falling_ties,
                 ranges,
                 columns,
                 wants_undefined,
@@ -86,8 +89,15 @@ impl Order {
         // Descending columns are stored complemented.
         let is_ascending = composite.columns.first().is_some_and(|c| !c.is_descending);
         let ranges = ranges.filter(|_| is_ascending).map_or_else(everything, <[_]>::to_vec);
-        let wants_undefined = false;
-        Some(Self { prefix, is_reverse, ranges, columns, wants_undefined, is_composite: true })
+        Some(Self {
+            prefix,
+            is_reverse,
+            has_falling_ties,
+            ranges,
+            columns,
+            wants_undefined: false,
+            is_composite: true,
+        })
     }
 
     /// The same, for the report to the client.
@@ -139,6 +149,24 @@ impl Order {
         Ok(false)
     }
 
+    /// Orders items with the same sort key.
+    fn tie_of(&self, number: u64) -> u64 {
+        match self.has_falling_ties {
+            true => !number,
+            false => number,
+        }
+    }
+
+    /// The number of the item that has a tie.
+    fn number_of(&self, tie: u64) -> u64 {
+        self.tie_of(tie)
+    }
+
+    /// Whether equal values lie against the order of their ties.
+    fn must_reverse_ties(&self) -> bool {
+        self.is_reverse != self.has_falling_ties
+    }
+
     /// The sort key of rows whose entry has `value`.
     fn sort_key(&self, value: &[u8]) -> Vec<u8> {
         match self.is_reverse {
@@ -183,15 +211,15 @@ fn composite_for<'i>(
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Entry {
     pub(crate) key: Vec<u8>,
-    pub(crate) number: u64,
+    pub(crate) tie: u64,
     pub(crate) identity: Vec<u8>,
 }
 
-/// Where a scan begins: at a sort key, or the beginning of one, and an item number.
+/// Where a scan begins: at a sort key, or the beginning of one, and a tie.
 #[derive(Clone, Debug)]
 pub(crate) struct ScanStart<'a> {
     pub(crate) key: &'a [u8],
-    pub(crate) number: u64,
+    pub(crate) tie: u64,
     /// The same position in the index.
     pub(crate) in_index: IndexStart,
 }
@@ -229,6 +257,7 @@ enum ValueStep<'v> {
 
 struct ValueScan<'v> {
     lo: Vec<u8>,
+    hi: Vec<u8>,
     cursor: Box<dyn Cursor + Send + 'v>,
     /// Read, but not returned yet.
     next: Option<RawEntry>,
@@ -267,7 +296,7 @@ impl<'v> OrderedScan<'v> {
             context,
             stages: VecDeque::new(),
             ready: VecDeque::new(),
-            start: start.map(|start| (start.key.to_vec(), start.number)),
+            start: start.map(|start| (start.key.to_vec(), start.tie)),
             is_cut_short: false,
         };
         let mut ranges: Vec<_> = order.ranges.iter().collect();
@@ -286,7 +315,7 @@ impl<'v> OrderedScan<'v> {
             if !is_passed {
                 let from = start
                     .filter(|start| start.key == undefined.as_slice())
-                    .map_or(0, |start| start.number);
+                    .map_or(0, |start| start.tie);
                 let stage = Stage::Undefined(scan.open_shapes(from)?);
                 match order.is_reverse {
                     false => scan.stages.push_front(stage),
@@ -307,15 +336,14 @@ impl<'v> OrderedScan<'v> {
         let mut lo = [prefix.as_slice(), &range.lo].concat();
         let mut hi = [prefix.as_slice(), &range.hi].concat();
         if let Some(start) = start {
-            let IndexStart { key, number } = &start.in_index;
+            let IndexStart { key, tie } = &start.in_index;
             let mut at = [prefix.as_slice(), &self.order.sort_key(key)].concat();
+            // Ties that go against the scan are put in order behind this.
+            if *tie > 0 && !self.order.must_reverse_ties() {
+                at.extend_from_slice(&self.order.number_of(*tie).to_be_bytes());
+            }
             match self.order.is_reverse {
-                false => {
-                    if *number > 0 {
-                        at.extend_from_slice(&number.to_be_bytes());
-                    }
-                    lo = lo.max(at);
-                }
+                false => lo = lo.max(at),
                 true => hi = hi.min(keys::successor(&at)),
             }
         }
@@ -325,18 +353,22 @@ impl<'v> OrderedScan<'v> {
         let dir = if self.order.is_reverse { Dir::Rev } else { Dir::Fwd };
         let range = KeyRange::half_open(&lo, &hi);
         let cursor = self.context.view.scan(self.context.partition, range, dir)?;
-        Ok(Some(ValueScan { lo, cursor, next: None }))
+        Ok(Some(ValueScan { lo, hi, cursor, next: None }))
     }
 
-    /// The items of all shapes without a value, from the number `from` on.
+    /// The items of all shapes without a value, from the tie `from` on.
     fn open_shapes(&self, from: u64) -> Result<Vec<ShapeScan<'v>>, Error> {
         let ScanContext { view, partition, stats, .. } = self.context;
         let mut scans = Vec::new();
         for_each_shape(view, partition, stats, &mut |shape, identity| {
             if !self.has_value(identity)? {
-                let first = [shape, &from.to_be_bytes()].concat();
-                let range = KeyRange { lo: Bound::Included(&first), hi: Bound::Unbounded };
-                let cursor = view.scan(partition, range, Dir::Fwd)?;
+                let first = [shape, &self.order.number_of(from).to_be_bytes()].concat();
+                let first = Bound::Included(first.as_slice());
+                let (range, dir) = match self.order.has_falling_ties {
+                    false => (KeyRange { lo: first, hi: Bound::Unbounded }, Dir::Fwd),
+                    true => (KeyRange { lo: Bound::Included(shape), hi: first }, Dir::Rev),
+                };
+                let cursor = view.scan(partition, range, dir)?;
                 scans.push(ShapeScan { shape: shape.to_vec(), cursor, next: None });
             }
             Ok(true)
@@ -369,9 +401,9 @@ impl<'v> OrderedScan<'v> {
     }
 
     fn is_before_start(&self, entry: &Entry) -> bool {
-        self.start.as_ref().is_some_and(|(key, number)| {
-            (entry.key.as_slice(), entry.number) < (key.as_slice(), *number)
-        })
+        self.start
+            .as_ref()
+            .is_some_and(|(key, tie)| (entry.key.as_slice(), entry.tie) < (key.as_slice(), *tie))
     }
 
     fn advance(&mut self) -> Result<NextEntry, Error> {
@@ -418,16 +450,16 @@ impl<'v> OrderedScan<'v> {
                 }
                 self.context.stats.note_entry();
                 if self.is_within(identity) {
-                    shape.next = Some((number, identity.to_vec()));
+                    shape.next = Some((self.order.tie_of(number), identity.to_vec()));
                     break;
                 }
             }
         }
         let least = shapes.iter_mut().filter(|shape| shape.next.is_some());
-        let least = least.min_by_key(|shape| shape.next.as_ref().map(|(number, _)| *number));
-        Ok(least.and_then(|shape| shape.next.take()).map(|(number, identity)| Entry {
+        let least = least.min_by_key(|shape| shape.next.as_ref().map(|(tie, _)| *tie));
+        Ok(least.and_then(|shape| shape.next.take()).map(|(tie, identity)| Entry {
             key: self.order.sort_key(&[UNDEFINED]),
-            number,
+            tie,
             identity,
         }))
     }
@@ -442,7 +474,8 @@ impl<'v> OrderedScan<'v> {
             let (_, number) = split(key)?;
             if self.is_within(identity) {
                 let key = self.order.sort_key(value);
-                return Ok(Some(Entry { key, number, identity: identity.to_vec() }));
+                let tie = self.order.tie_of(number);
+                return Ok(Some(Entry { key, tie, identity: identity.to_vec() }));
             }
         }
         Ok(None)
@@ -455,9 +488,13 @@ impl<'v> OrderedScan<'v> {
             self.put_class_in_order(values, first, &class)?;
             return Ok(ValueStep::Ready);
         }
-        if !self.order.is_reverse {
-            let RawEntry { value, number, identity } = first;
-            return Ok(ValueStep::Entry(Entry { key: value, number, identity }));
+        if !self.order.must_reverse_ties() {
+            let RawEntry { mut value, number, identity } = first;
+            if self.order.is_reverse {
+                value.iter_mut().for_each(|byte| *byte = !*byte);
+            }
+            let tie = self.order.tie_of(number);
+            return Ok(ValueStep::Entry(Entry { key: value, tie, identity }));
         }
         let value = first.value.clone();
         let mut run = vec![first];
@@ -471,38 +508,48 @@ impl<'v> OrderedScan<'v> {
             }
         }
         if run.len() > RUN_MAX {
-            return self.scan_run_forwards(values, value).map(ValueStep::Run);
+            return self.scan_run_against(values, value).map(ValueStep::Run);
         }
         let key = self.order.sort_key(&value);
-        // Equal keys are sorted by the numbers of their items, which a backward scan returns in
-        // reverse.
+        let order = self.order;
         self.ready.extend(run.into_iter().rev().map(|raw_entry| Entry {
             key: key.clone(),
-            number: raw_entry.number,
+            tie: order.tie_of(raw_entry.number),
             identity: raw_entry.identity,
         }));
         Ok(ValueStep::Ready)
     }
 
-    /// Leaves the entries of a value to a forward scan, and continues below them.
-    fn scan_run_forwards(
+    /// Leaves the entries of a value to a scan in the other direction, and continues beyond them.
+    fn scan_run_against(
         &self,
         values: &mut ValueScan<'v>,
         value: Vec<u8>,
     ) -> Result<Stage<'v>, Error> {
         let ScanContext { view, partition, .. } = self.context;
         let first = [self.order.prefix.as_slice(), &value].concat();
-        let lo = match &self.start {
-            Some((key, number)) if *key == self.order.sort_key(&value) => {
-                [first.as_slice(), &number.to_be_bytes()].concat()
-            }
-            _ => first.clone(),
-        };
         let end = keys::successor(&first);
-        let cursor = view.scan(partition, KeyRange::half_open(&lo, &end), Dir::Fwd)?;
+        let from = match &self.start {
+            Some((key, tie)) if *key == self.order.sort_key(&value) => {
+                Some([first.as_slice(), &self.order.number_of(*tie).to_be_bytes()].concat())
+            }
+            _ => None,
+        };
         values.next = None;
-        let rest = KeyRange::half_open(&values.lo, &first);
-        values.cursor = view.scan(partition, rest, Dir::Rev)?;
+        let cursor = match self.order.is_reverse {
+            true => {
+                let rest = KeyRange::half_open(&values.lo, &first);
+                values.cursor = view.scan(partition, rest, Dir::Rev)?;
+                let lo = from.as_deref().unwrap_or(&first);
+                view.scan(partition, KeyRange::half_open(lo, &end), Dir::Fwd)?
+            }
+            false => {
+                let rest = KeyRange::half_open(&end, &values.hi);
+                values.cursor = view.scan(partition, rest, Dir::Fwd)?;
+                let hi = from.map_or_else(|| end.clone(), |from| keys::successor(&from));
+                view.scan(partition, KeyRange::half_open(&first, &hi), Dir::Rev)?
+            }
+        };
         Ok(Stage::Run { value, cursor })
     }
 
@@ -540,7 +587,8 @@ impl<'v> OrderedScan<'v> {
             let row = self.context.fetch(&raw_entry.identity)?;
             if let Some(row) = self.context.live(row) {
                 let key = self.true_key(&row);
-                let entry = Entry { key, number: raw_entry.number, identity: raw_entry.identity };
+                let tie = self.order.tie_of(raw_entry.number);
+                let entry = Entry { key, tie, identity: raw_entry.identity };
                 if !self.is_before_start(&entry) {
                     bytes += entry.key.len();
                     kept.push(entry);

@@ -162,8 +162,8 @@ impl Scan<'_> {
         let start = IndexBound::of(&listing.from);
         let start = (listing.from != ItemKey::default()).then(|| ScanStart {
             key: &start.whole,
-            number: 0,
-            in_index: IndexStart { key: start.in_index.clone(), number: 0 },
+            tie: 0,
+            in_index: IndexStart { key: start.in_index.clone(), tie: 0 },
         });
         let mut scans = Vec::with_capacity(self.scan_ranges.len());
         for (scan_range, stats) in self.scan_ranges.iter().zip(stats) {

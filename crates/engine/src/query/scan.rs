@@ -322,8 +322,8 @@ impl Scan<'_> {
         let in_index = execution.start_in_index();
         let open = || {
             let start = match (&position, &in_index) {
-                (RowPosition::Key { key, number, .. }, Some(in_index)) => {
-                    Some(ScanStart { key, number: *number, in_index: in_index.clone() })
+                (RowPosition::Key { key, tie, .. }, Some(in_index)) => {
+                    Some(ScanStart { key, tie: *tie, in_index: in_index.clone() })
                 }
                 _ => None,
             };

@@ -60,7 +60,7 @@ impl MaterializedMerge {
 /// A distinct row, at its first occurrence.
 struct FirstRow {
     key: Vec<u8>,
-    number: u64,
+    tie: u64,
     /// JSON text.
     row: Vec<u8>,
 }
@@ -95,7 +95,10 @@ impl Materialized {
                     self.bytes += group.bytes() - before + 1;
                     check_kept(self.bytes)?;
                 }
-                None => self.add_row(context, row, item.number(), &budget)?,
+                None => {
+                    let tie = context.plan.tie_of(item.number());
+                    self.add_row(context, row, tie, &budget)?;
+                }
             }
             Ok(Flow::More)
         })?;
@@ -106,7 +109,7 @@ impl Materialized {
         &mut self,
         context: &PageContext,
         scope: &Scope<'_>,
-        number: u64,
+        tie: u64,
         budget: &Budget,
     ) -> Result<(), EvalError> {
         let Some(value) = context.projection().eval(scope, budget)? else { return Ok(()) };
@@ -119,9 +122,9 @@ impl Materialized {
         let equality_key = equality_key_of(Some(&value));
         let is_known = match self.rows.get_mut(&equality_key) {
             Some(first) => {
-                if (&key, number) < (&first.key, first.number) {
+                if (&key, tie) < (&first.key, first.tie) {
                     first.key = key.clone();
-                    first.number = number;
+                    first.tie = tie;
                 }
                 true
             }
@@ -131,24 +134,24 @@ impl Materialized {
             let mut row = Vec::with_capacity(64);
             json::write(&value, &mut row);
             self.bytes += equality_key.len() + key.len() + row.len();
-            self.rows.insert(equality_key, FirstRow { key, number, row });
+            self.rows.insert(equality_key, FirstRow { key, tie, row });
         }
         check_kept(self.bytes)
     }
 
     /// Merges a row that is a first occurrence in another execution.
-    fn merge_row(&mut self, text: Vec<u8>, key: Vec<u8>, number: u64) -> Result<(), EvalError> {
+    fn merge_row(&mut self, text: Vec<u8>, key: Vec<u8>, tie: u64) -> Result<(), EvalError> {
         let Ok(parsed) = json::parse(&text, limits::JSON_DEPTH_MAX) else { return Ok(()) };
         let equality_key = equality_key_of(Some(&parsed.value));
         match self.rows.get_mut(&equality_key) {
-            Some(first) if (&key, number) < (&first.key, first.number) => {
+            Some(first) if (&key, tie) < (&first.key, first.tie) => {
                 first.key = key;
-                first.number = number;
+                first.tie = tie;
             }
             Some(_) => {}
             None => {
                 self.bytes += equality_key.len() + key.len() + text.len();
-                self.rows.insert(equality_key, FirstRow { key, number, row: text });
+                self.rows.insert(equality_key, FirstRow { key, tie, row: text });
             }
         }
         check_kept(self.bytes)
@@ -156,8 +159,8 @@ impl Materialized {
 
     /// Adds a partial result of another execution over other items.
     fn add_partial_result<W>(&mut self, partial: PartialResult<W>) -> Result<(), EvalError> {
-        let (key, number) = match partial.at {
-            RowPosition::Key { key, number, .. } => (key, number),
+        let (key, tie) = match partial.at {
+            RowPosition::Key { key, tie, .. } => (key, tie),
             RowPosition::Start | RowPosition::Item { .. } => (Vec::new(), 0),
         };
         match partial.content {
@@ -172,7 +175,7 @@ impl Materialized {
                 }
                 check_kept(self.bytes)
             }
-            RowOrGroup::Row(Row::Json(text)) => self.merge_row(text, key, number),
+            RowOrGroup::Row(Row::Json(text)) => self.merge_row(text, key, tie),
             // Rows of these queries are never whole items.
             RowOrGroup::Row(Row::WholeItem(_)) => Ok(()),
         }
@@ -190,10 +193,10 @@ impl Materialized {
         {
             self.groups.insert(Vec::new(), Group::new(grouping, Vec::new()));
         }
-        for (number, group) in (0..).zip(std::mem::take(&mut self.groups).into_values()) {
+        for (tie, group) in (0..).zip(std::mem::take(&mut self.groups).into_values()) {
             let values = group.into_values();
             let scope = Scope::EMPTY.with_group(select.outer(), &values);
-            self.add_row(context, &scope, number, &context.budget())?;
+            self.add_row(context, &scope, tie, &context.budget())?;
         }
         let mut rows: Vec<(Vec<u8>, FirstRow)> =
             std::mem::take(&mut self.rows).into_iter().collect();
@@ -201,15 +204,15 @@ impl Materialized {
         if self.start.is_cut() {
             rows.iter().any(|(_, row)| self.start.look_up(&row.key));
         }
-        rows.sort_by(|(a, x), (b, y)| (&x.key, x.number, a).cmp(&(&y.key, y.number, b)));
-        // Rows of one item share key and number, and differ by their position among those rows.
+        rows.sort_by(|(a, x), (b, y)| (&x.key, x.tie, a).cmp(&(&y.key, y.tie, b)));
+        // Rows of one item share key and tie, and differ by their position among those rows.
         let mut ordinal = 0;
         let mut before: Option<(Vec<u8>, u64)> = None;
-        for (_, FirstRow { key, number, row }) in rows {
-            let is_same = before.as_ref().is_some_and(|(k, n)| *k == key && *n == number);
+        for (_, FirstRow { key, tie, row }) in rows {
+            let is_same = before.as_ref().is_some_and(|(k, t)| *k == key && *t == tie);
             ordinal = if is_same { ordinal + 1 } else { 0 };
-            if self.start.rows_done(&key, number).is_none_or(|done| ordinal < done) {
-                before = Some((key, number));
+            if self.start.rows_done(&key, tie).is_none_or(|done| ordinal < done) {
+                before = Some((key, tie));
                 continue;
             }
             if out.is_satisfied() {
@@ -218,12 +221,12 @@ impl Materialized {
             if out.is_full() {
                 return Ok(PageEnd::Full);
             }
-            let at = RowPosition::Key { key: key.clone(), cut: None, number, rows: ordinal + 1 };
+            let at = RowPosition::Key { key: key.clone(), cut: None, tie, rows: ordinal + 1 };
             if !out.skips() {
                 out.push_json(row, || at.clone());
             }
             self.reached = Some(at);
-            before = Some((key, number));
+            before = Some((key, tie));
         }
         Ok(PageEnd::Exhausted)
     }

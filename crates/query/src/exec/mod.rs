@@ -204,7 +204,7 @@ impl<W> Execution<W> {
     }
 
     /// The same, for sources whose items come in the order of their sort keys and, among equal
-    /// keys, of their numbers. Sources may leave out items up to the position.
+    /// keys, of their [ties](Plan::tie_of). Sources may leave out items up to the position.
     ///
     /// For a query that is not ordered, or not row by row, this is [`Execution::new`].
     pub fn ordered(plan: Plan, position: Position, limits: Limits) -> Self {
@@ -254,8 +254,8 @@ impl<W> Execution<W> {
         let start = ordered.start();
         let orders: Vec<_> =
             self.context.plan.clauses().order.iter().map(|key| key.order).collect();
-        let number = if start.is_cut() { 0 } else { start.number() };
-        Some(seek::index_start(start.key()?, number, &orders))
+        let tie = if start.is_cut() { 0 } else { start.tie() };
+        Some(seek::index_start(start.key()?, tie, &orders))
     }
 
     /// Whether the query needs no more rows, so that no item need be read.

@@ -15,7 +15,7 @@ use super::{Item, Output, PageContext, PageEnd, PageFlow, Position, RowPosition}
 /// The progress of an ordered page.
 pub(super) struct Ordered {
     start: Start,
-    /// Key and number of the last item, and how many of its rows are done; `u64::MAX` = all.
+    /// Key and tie of the last item, and how many of its rows are done; `u64::MAX` = all.
     reached: Option<(Vec<u8>, u64, u64)>,
     /// A buffer for building keys.
     scratch: Vec<u8>,
@@ -63,12 +63,12 @@ impl Ordered {
         let scope = Scope::of_item(&value);
         self.scratch.clear();
         context.sort_key(&scope, &budget, &mut self.scratch)?;
-        let number = item.number();
-        let Some(done) = self.start.rows_done(&self.scratch, number) else {
+        let tie = context.plan.tie_of(item.number());
+        let Some(done) = self.start.rows_done(&self.scratch, tie) else {
             return Ok(PageFlow::Continue(()));
         };
         let key = &self.scratch;
-        let at = |rows| RowPosition::Key { key: key.clone(), cut: None, number, rows };
+        let at = |rows| RowPosition::Key { key: key.clone(), cut: None, tie, rows };
         let rest = if !select.bindings().is_empty() {
             joined_rows(context, out, item, done, &budget, at)?
         } else if select.filter().map_or(Ok(true), |filter| filter.is_true(&scope, &budget))? {
@@ -78,7 +78,7 @@ impl Ordered {
         } else {
             None
         };
-        self.note_reached(number, rest.unwrap_or(u64::MAX));
+        self.note_reached(tie, rest.unwrap_or(u64::MAX));
         Ok(match rest {
             _ if out.is_satisfied() => PageFlow::Break(PageEnd::Satisfied),
             Some(_) => PageFlow::Break(PageEnd::Full),
@@ -87,10 +87,10 @@ impl Ordered {
     }
 
     /// Records the item whose key was built last.
-    fn note_reached(&mut self, number: u64, rows: u64) {
-        let (key, reached_number, reached_rows) = self.reached.get_or_insert_default();
+    fn note_reached(&mut self, tie: u64, rows: u64) {
+        let (key, reached_tie, reached_rows) = self.reached.get_or_insert_default();
         std::mem::swap(key, &mut self.scratch);
-        *reached_number = number;
+        *reached_tie = tie;
         *reached_rows = rows;
     }
 
@@ -101,8 +101,8 @@ impl Ordered {
 
     pub(super) fn position(&self) -> RowPosition {
         match &self.reached {
-            Some((key, number, rows)) => {
-                RowPosition::Key { key: key.clone(), cut: None, number: *number, rows: *rows }
+            Some((key, tie, rows)) => {
+                RowPosition::Key { key: key.clone(), cut: None, tie: *tie, rows: *rows }
             }
             None => self.start.to_at(),
         }

@@ -28,30 +28,28 @@ impl Position {
         self.at = match (std::mem::take(&mut self.at), start) {
             (RowPosition::Start, start) => start,
             (
-                RowPosition::Key { key, cut: Some(cut), number, rows },
-                RowPosition::Key { key: whole, cut: None, number: named_number, rows: named_rows },
+                RowPosition::Key { key, cut: Some(cut), tie, rows },
+                RowPosition::Key { key: whole, cut: None, tie: named_tie, rows: named_rows },
             ) if whole.starts_with(&key) => {
                 if digest(&whole) == cut {
-                    let (number, rows) = (number, rows).max((named_number, named_rows));
-                    RowPosition::Key { key: whole, cut: None, number, rows }
+                    let (tie, rows) = (tie, rows).max((named_tie, named_rows));
+                    RowPosition::Key { key: whole, cut: None, tie, rows }
                 } else {
                     let named = RowPosition::Key {
                         key: whole,
                         cut: None,
-                        number: named_number,
+                        tie: named_tie,
                         rows: named_rows,
                     };
                     self.floor = Some(named);
-                    RowPosition::Key { key, cut: Some(cut), number, rows }
+                    RowPosition::Key { key, cut: Some(cut), tie, rows }
                 }
             }
             (at, start) => match (&at, &start) {
                 (
-                    RowPosition::Key { key, number, rows, .. },
-                    RowPosition::Key {
-                        key: named_key, number: named_number, rows: named_rows, ..
-                    },
-                ) if (key, number, rows) < (named_key, named_number, named_rows) => start,
+                    RowPosition::Key { key, tie, rows, .. },
+                    RowPosition::Key { key: named_key, tie: named_tie, rows: named_rows, .. },
+                ) if (key, tie, rows) < (named_key, named_tie, named_rows) => start,
                 _ => at,
             },
         };
@@ -77,9 +75,9 @@ pub enum RowPosition {
         key: Vec<u8>,
         /// A digest of the key, if it was too long to keep.
         cut: Option<[u8; CUT_BYTES]>,
-        /// Number of the item.
-        number: u64,
-        /// How many of its rows are done; `u64::MAX` = all.
+        /// Orders items with the same key, by their [numbers](Plan::tie_of).
+        tie: u64,
+        /// How many rows of the item are done; `u64::MAX` = all.
         rows: u64,
     },
 }
@@ -132,8 +130,11 @@ impl RowPosition {
             }
         }
         Some(match excludes {
-            true => RowPosition::Key { key, cut: None, number: u64::MAX, rows: u64::MAX },
-            false => RowPosition::Key { key, cut: None, number: number.unwrap_or(0), rows: 0 },
+            true => RowPosition::Key { key, cut: None, tie: u64::MAX, rows: u64::MAX },
+            false => {
+                let tie = number.map_or(0, |number| plan.tie_of(number));
+                RowPosition::Key { key, cut: None, tie, rows: 0 }
+            }
         })
     }
 }
@@ -157,14 +158,14 @@ pub(super) struct Start {
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct StartRow {
     key: Vec<u8>,
-    number: u64,
+    tie: u64,
     rows: u64,
 }
 
 impl StartRow {
     fn of(at: RowPosition) -> Option<(Self, Option<[u8; CUT_BYTES]>)> {
         match at {
-            RowPosition::Key { key, cut, number, rows } => Some((Self { key, number, rows }, cut)),
+            RowPosition::Key { key, cut, tie, rows } => Some((Self { key, tie, rows }, cut)),
             RowPosition::Start | RowPosition::Item { .. } => None,
         }
     }
@@ -187,9 +188,9 @@ impl Start {
         self.row.as_ref().map(|row| row.key.as_slice())
     }
 
-    /// The number of the item with that key.
-    pub(super) fn number(&self) -> u64 {
-        self.row.as_ref().map_or(0, |row| row.number)
+    /// Where among the items with that key.
+    pub(super) fn tie(&self) -> u64 {
+        self.row.as_ref().map_or(0, |row| row.tie)
     }
 
     /// Whether a key comes after all keys with this prefix.
@@ -212,7 +213,7 @@ impl Start {
     }
 
     /// How many rows of an item are done; `None` if all are.
-    pub(super) fn rows_done(&self, candidate: &[u8], number: u64) -> Option<u64> {
+    pub(super) fn rows_done(&self, candidate: &[u8], tie: u64) -> Option<u64> {
         let Some(row) = &self.row else { return Some(0) };
         let row = match (&self.cut, &self.floor) {
             // A cut key that was not found again. The client has at least reached the floor.
@@ -221,7 +222,7 @@ impl Start {
             (Some(_), None) if candidate.starts_with(&row.key) => return Some(0),
             (Some(_) | None, _) => row,
         };
-        match (candidate, number).cmp(&(row.key.as_slice(), row.number)) {
+        match (candidate, tie).cmp(&(row.key.as_slice(), row.tie)) {
             std::cmp::Ordering::Less => None,
             std::cmp::Ordering::Equal => (row.rows < u64::MAX).then_some(row.rows),
             std::cmp::Ordering::Greater => Some(0),
@@ -235,6 +236,6 @@ impl Start {
             (Some(row), None) => (row, self.cut),
             (None, None) => return RowPosition::Start,
         };
-        RowPosition::Key { key: row.key.clone(), cut, number: row.number, rows: row.rows }
+        RowPosition::Key { key: row.key.clone(), cut, tie: row.tie, rows: row.rows }
     }
 }

@@ -19,13 +19,13 @@ const OBJECT: u8 = Tag::Object.byte(TypeOrder::NoSql);
 pub struct IndexStart {
     /// The least index key that an item of the page can have.
     pub key: Vec<u8>,
-    /// The least number that an item with exactly this index key can have.
-    pub number: u64,
+    /// The least [tie](crate::Plan::tie_of) that an item with exactly this index key can have.
+    pub tie: u64,
 }
 
 /// The position of the first item that has this sort key, or a key that begins with it or comes
-/// later, and at least this number if the key is the same.
-pub(super) fn index_start(sort_key: &[u8], number: u64, orders: &[SortOrder]) -> IndexStart {
+/// later, and at least this tie if the key is the same.
+pub(super) fn index_start(sort_key: &[u8], tie: u64, orders: &[SortOrder]) -> IndexStart {
     let mut out = Vec::with_capacity(sort_key.len().min(2 * STRING_BYTES_MAX));
     let mut rest = sort_key;
     for order in orders {
@@ -38,10 +38,10 @@ pub(super) fn index_start(sort_key: &[u8], number: u64, orders: &[SortOrder]) ->
         out.extend(bounded.iter().map(|byte| byte ^ flip));
         match length.and_then(|length| rest.get(length..)) {
             Some(after) => rest = after,
-            None => return IndexStart { key: out, number: 0 },
+            None => return IndexStart { key: out, tie: 0 },
         }
     }
-    IndexStart { key: out, number }
+    IndexStart { key: out, tie }
 }
 
 /// The first column of a sort key: its length, if the index can distinguish it from others, and the

@@ -29,7 +29,7 @@ pub(super) struct Sort {
 /// An item that may be on the page.
 struct Candidate {
     key: Vec<u8>,
-    number: u64,
+    tie: u64,
     identity: Vec<u8>,
 }
 
@@ -91,19 +91,18 @@ impl Sort {
         if !self.make_key(context, item)? {
             return Ok(());
         }
-        let number = item.number();
-        if self.start.rows_done(&self.scratch, number).is_none() {
+        let tie = context.plan.tie_of(item.number());
+        if self.start.rows_done(&self.scratch, tie).is_none() {
             return Ok(());
         }
-        let is_beyond = |last: &Candidate| {
-            (self.scratch.as_slice(), number) > (last.key.as_slice(), last.number)
-        };
+        let is_beyond =
+            |last: &Candidate| (self.scratch.as_slice(), tie) > (last.key.as_slice(), last.tie);
         if self.is_complete() && self.found.peek().is_some_and(is_beyond) {
             self.has_more = true;
             return Ok(());
         }
         let found =
-            Candidate { key: self.scratch.clone(), number, identity: item.identity().to_vec() };
+            Candidate { key: self.scratch.clone(), tie, identity: item.identity().to_vec() };
         self.bytes += found.bytes();
         self.found.push(found);
         while self.found.len() > 1 && self.is_over() {
@@ -130,21 +129,21 @@ impl Sort {
         lookup: &mut S,
     ) -> Result<PageEnd, <S::Item as Item>::Error> {
         let found = std::mem::take(&mut self.found).into_sorted_vec();
-        for Candidate { key, number, identity } in found {
+        for Candidate { key, tie, identity } in found {
             if out.is_satisfied() {
                 return Ok(PageEnd::Satisfied);
             }
             if out.is_full() {
                 return Ok(PageEnd::Full);
             }
-            let done = self.start.rows_done(&key, number).unwrap_or(0);
-            let at = |rows| RowPosition::Key { key: key.clone(), cut: None, number, rows };
+            let done = self.start.rows_done(&key, tie).unwrap_or(0);
+            let at = |rows| RowPosition::Key { key: key.clone(), cut: None, tie, rows };
             let rest = match lookup.fetch(&identity)? {
                 Some(item) => rows_of_item(context, out, &item, done, at)?,
                 None => None,
             };
             let rows = rest.unwrap_or(u64::MAX);
-            self.reached = Some(RowPosition::Key { key, cut: None, number, rows });
+            self.reached = Some(RowPosition::Key { key, cut: None, tie, rows });
             if rest.is_some() {
                 return Ok(PageEnd::Full);
             }
@@ -167,7 +166,7 @@ impl Candidate {
     }
 
     fn order(&self) -> (&[u8], u64) {
-        (&self.key, self.number)
+        (&self.key, self.tie)
     }
 }
 

@@ -208,7 +208,7 @@ impl SortedGroups {
             if out.is_full() {
                 return Ok(PageEnd::Full);
             }
-            let at = RowPosition::Key { key, cut: None, number: 0, rows: u64::MAX };
+            let at = RowPosition::Key { key, cut: None, tie: 0, rows: u64::MAX };
             match entry {
                 Entry::Group(group) if out.keeps_partial_results() => {
                     out.push_group(group, at.clone())

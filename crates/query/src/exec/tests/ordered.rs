@@ -24,6 +24,7 @@ struct Shown<'v> {
 impl<'v> InOrder<'v> {
     fn of(clauses: &Clauses, items: &'v [Value]) -> Self {
         let mut items: Vec<(u64, &Value)> = (0..).zip(items).collect();
+        let plan = Plan::new(clauses.clone());
         items.sort_by(|(a_number, a), (b_number, b)| {
             let keys = clauses.order.iter().map(|key| {
                 let order = compare(TypeOrder::NoSql, value_of(key, a), value_of(key, b));
@@ -32,7 +33,8 @@ impl<'v> InOrder<'v> {
                     SortOrder::Descending => order.reverse(),
                 }
             });
-            keys.fold(Ordering::Equal, Ordering::then).then(a_number.cmp(b_number))
+            let order = keys.fold(Ordering::Equal, Ordering::then);
+            order.then(plan.tie_of(*a_number).cmp(&plan.tie_of(*b_number)))
         });
         Self { items, next: 0, patience: usize::MAX }
     }
@@ -43,8 +45,9 @@ impl<'v> InOrder<'v> {
             self.next = 0;
             return;
         };
+        let plan = Plan::new(clauses.clone());
         let is_before = |(number, item): &&(u64, &Value)| {
-            (index_key_of(clauses, item), *number) < (start.key.clone(), start.number)
+            (index_key_of(clauses, item), plan.tie_of(*number)) < (start.key.clone(), start.tie)
         };
         self.next = self.items.iter().take_while(is_before).count();
     }
@@ -313,8 +316,8 @@ fn resumed(
 
 /// The same position, with all rows of its item still to come.
 fn row_at(at: &RowPosition) -> RowPosition {
-    let RowPosition::Key { key, number, .. } = at else { panic!("no key") };
-    RowPosition::Key { key: key.clone(), cut: None, number: *number, rows: 0 }
+    let RowPosition::Key { key, tie, .. } = at else { panic!("no key") };
+    RowPosition::Key { key: key.clone(), cut: None, tie: *tie, rows: 0 }
 }
 
 #[test]
@@ -427,8 +430,8 @@ fn any_clauses() -> impl Strategy<Value = Clauses> {
 }
 
 fn order_of(at: &RowPosition) -> (&[u8], u64, u64) {
-    let RowPosition::Key { key, number, rows, .. } = at else { panic!("no key") };
-    (key, *number, *rows)
+    let RowPosition::Key { key, tie, rows, .. } = at else { panic!("no key") };
+    (key, *tie, *rows)
 }
 
 proptest! {
@@ -469,7 +472,7 @@ proptest! {
         rows_max in 1..8_usize,
         key_max in prop::sample::select(vec![1, 3, 8, 20, 400, 513, 520, usize::MAX]),
         named in any::<prop::sample::Index>(),
-        number in prop::option::of(Just(u64::MAX)),
+        behind in any::<bool>(),
     ) {
         let clauses = Clauses { window: None, ..clauses };
         let named = named.get(&items);
@@ -478,10 +481,10 @@ proptest! {
             crate::value_keys::push_sort_key(value_of(sort, named), sort.order, &mut key);
         }
         let own = items.iter().position(|item| std::ptr::eq(item, named)).unwrap() as u64;
-        let (number, rows) = number.map_or((own, 0), |number| (number, u64::MAX));
-        let named = RowPosition::Key { key, cut: None, number, rows };
         let limits = Limits { rows_max, bytes_max: usize::MAX };
         let plan = Plan::new(clauses.clone());
+        let (tie, rows) = if behind { (u64::MAX, u64::MAX) } else { (plan.tie_of(own), 0) };
+        let named = RowPosition::Key { key, cut: None, tie, rows };
         let (_, next) = Values::new(items.clone()).page(&plan, Position::default(), limits).unwrap();
         let Some(next) = next else { return Ok(()) };
         let later = if order_of(&named) > order_of(&next.at) { &named } else { &next.at };
@@ -508,11 +511,11 @@ proptest! {
         }
         let in_index = index_key_of(&clauses, &item);
         let start = seek::index_start(&key, 7, &orders);
-        prop_assert!((start.key, start.number) <= (in_index.clone(), 7));
+        prop_assert!((start.key, start.tie) <= (in_index.clone(), 7));
         let is_cut = key_max < key.len();
         key.truncate(key_max);
         let start = seek::index_start(&key, 7, &orders);
-        let number = if is_cut { 0 } else { 7 };
-        prop_assert!((start.key, start.number) <= (in_index, number));
+        let tie = if is_cut { 0 } else { 7 };
+        prop_assert!((start.key, start.tie) <= (in_index, tie));
     }
 }
