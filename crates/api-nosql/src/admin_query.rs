@@ -18,7 +18,9 @@ use crate::errors::ApiError;
 use crate::index_metrics::{column_of, column_text};
 use crate::query_text::QueryText;
 use crate::script_functions::QueryFunctions;
-use crate::{Service, partition_key_header, payload, policy, query as queries, query_plan};
+use crate::{
+    Service, partition_key_header, payload, policy, query as queries, query_plan, system_properties,
+};
 
 /// Longest filter that is shown.
 const FILTER_CHARS_MAX: usize = 2_000;
@@ -380,7 +382,7 @@ fn text_of(row: &Row) -> Vec<u8> {
     match row {
         Row::Item(item) => {
             let mut out = Vec::new();
-            item.write_json(&mut out);
+            system_properties::write_item(item, &mut out);
             out
         }
         Row::Json(text) => text.clone(),

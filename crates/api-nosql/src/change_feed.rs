@@ -19,7 +19,7 @@ use crate::errors::ApiError;
 use crate::headers::{self, HeaderName};
 use crate::reply::{Reply, Status};
 use crate::request::Request;
-use crate::{Service, feed, payload, scope, session};
+use crate::{Service, feed, payload, scope, session, system_properties};
 
 /// The form of an item in the feed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,9 +131,9 @@ fn text(container: &Container, page: &ChangesPage, shape: Shape) -> Vec<u8> {
 fn expected_bytes(change: &ItemChange) -> usize {
     match change {
         ItemChange::Latest(item) | ItemChange::Put { item, .. } => {
-            item.body().len() + 2 * payload::ITEM_OVERHEAD
+            item.body().len() + 2 * system_properties::BYTES
         }
-        ItemChange::Delete(_) => payload::ITEM_OVERHEAD,
+        ItemChange::Delete(_) => system_properties::BYTES,
     }
 }
 
@@ -141,7 +141,7 @@ fn expected_bytes(change: &ItemChange) -> usize {
 fn push_flat(change: &ItemChange, out: &mut Vec<u8>) {
     match change {
         ItemChange::Latest(item) | ItemChange::Put { item, .. } => {
-            item.write_json(out);
+            system_properties::write_item(item, out);
             // Replaces the closing brace.
             out.pop();
             push(out, format_args!(",\"_lsn\":{}}}", item.lsn()));
@@ -176,7 +176,7 @@ fn push_envelope(change: &ItemChange, key: &PartitionKeyDefinition, out: &mut Ve
 }
 
 fn push_current(item: &StoredItem, out: &mut Vec<u8>) {
-    item.write_json(out);
+    system_properties::write_item(item, out);
     out.extend_from_slice(b",\"metadata\":{");
 }
 

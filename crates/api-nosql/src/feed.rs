@@ -12,7 +12,7 @@ use crate::errors::ApiError;
 use crate::headers::HeaderName;
 use crate::reply::Reply;
 use crate::request::Request;
-use crate::{Service, binary_json, change_feed, payload, scope, session};
+use crate::{Service, binary_json, change_feed, payload, scope, session, system_properties};
 
 pub(crate) async fn list(
     service: &Service,
@@ -58,7 +58,7 @@ fn envelope(container: &Container, rows: &[Row]) -> (Bytes, usize) {
             out.push(b',');
         }
         match row {
-            Row::Item(item) => item.write_json(&mut out),
+            Row::Item(item) => system_properties::write_item(item, &mut out),
             Row::Json(text) => out.extend_from_slice(text),
         }
     }
@@ -69,7 +69,7 @@ fn envelope(container: &Container, rows: &[Row]) -> (Bytes, usize) {
 
 fn expected_bytes(row: &Row) -> usize {
     match row {
-        Row::Item(item) => item.body().len() + payload::ITEM_OVERHEAD,
+        Row::Item(item) => item.body().len() + system_properties::BYTES,
         Row::Json(text) => text.len() + 1,
     }
 }

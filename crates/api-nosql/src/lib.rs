@@ -60,6 +60,7 @@ mod script_host;
 mod scripts;
 mod service;
 mod session;
+mod system_properties;
 #[cfg(test)]
 mod test_support;
 mod users;

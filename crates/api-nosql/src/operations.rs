@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 
 use crate::errors::ApiError;
 use crate::request::Request;
-use crate::{patch, payload};
+use crate::{patch, payload, system_properties};
 
 /// One operation of the body. Item bodies are kept as text, so that an item is stored as the client
 /// wrote it.
@@ -148,7 +148,7 @@ impl Results {
             self.etag(item.etag());
             if self.with_bodies {
                 self.out.extend_from_slice(b",\"resourceBody\":");
-                item.write_json(&mut self.out);
+                system_properties::write_item(&item, &mut self.out);
             }
         }
         self.out.push(b'}');

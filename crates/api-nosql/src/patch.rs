@@ -7,12 +7,13 @@
 use std::borrow::Cow;
 
 use engine::item::SYSTEM_PROPERTIES;
-use engine::patch::{Patch, PatchOp, Pointer};
+use engine::patch::{Patch, PatchCondition, PatchOp, Pointer};
 use model::{PartitionKeyDefinition, Value, limits};
 
 use crate::errors::ApiError;
 use crate::headers::HeaderName;
 use crate::request::Request;
+use crate::system_properties::NoSqlProperties;
 
 #[cfg(test)]
 mod tests;
@@ -70,11 +71,11 @@ pub(crate) fn from_value(key: &PartitionKeyDefinition, value: Value) -> Result<P
     Ok(Patch { operations, condition: compile_condition(condition)?, ..Patch::default() })
 }
 
-fn compile_condition(condition: Option<Value>) -> Result<Option<query::Plan>, ApiError> {
+fn compile_condition(condition: Option<Value>) -> Result<Option<PatchCondition>, ApiError> {
     match condition {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => match lang::nosql::compile_condition(&text) {
-            Ok(plan) => Ok(Some(plan)),
+            Ok(plan) => Ok(Some(PatchCondition { plan, system: &NoSqlProperties })),
             Err(error) => Err(error.into()),
         },
         Some(_) => Err(bad_syntax("The property 'condition' must be a string.")),

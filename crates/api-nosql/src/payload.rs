@@ -11,6 +11,7 @@ use crate::binary_json::{self, BinaryJsonError, Limits};
 use crate::errors::ApiError;
 use crate::headers::HeaderName;
 use crate::request::Request;
+use crate::system_properties;
 
 /// Most nesting levels around a part of an item: a patch's or query's own object, its list, its
 /// entry.
@@ -105,15 +106,10 @@ pub(crate) fn demands_binary(request: &Request) -> bool {
 /// An item as a response body.
 pub(crate) fn of_item(item: &StoredItem, request: &Request) -> Result<Bytes, ApiError> {
     if demands_binary(request) {
-        return Ok(binary_json::encode(&item.to_value()?).into());
+        return Ok(binary_json::encode(&system_properties::value_of(item)?).into());
     }
-    let mut out = Vec::with_capacity(item.body().len() + ITEM_OVERHEAD);
-    item.write_json(&mut out);
-    Ok(out.into())
+    Ok(system_properties::text_of(item).into())
 }
-
-/// About the number of bytes that system properties add to an item.
-pub(crate) const ITEM_OVERHEAD: usize = 256;
 
 #[cfg(test)]
 mod tests {

@@ -18,6 +18,7 @@ use crate::payload;
 use crate::query;
 use crate::query_text::QueryText;
 use crate::script_functions::QueryFunctions;
+use crate::system_properties;
 
 /// Deepest nesting of a call's options.
 const OPTIONS_DEPTH_MAX: usize = 16;
@@ -93,7 +94,7 @@ impl ScriptHost {
             match row {
                 Row::Item(item) => {
                     self.ids.insert(item.rid().number, item.id().to_owned());
-                    item.write_json(&mut out);
+                    system_properties::write_item(item, &mut out);
                 }
                 Row::Json(text) => out.extend_from_slice(text),
             }
@@ -299,9 +300,7 @@ impl Options {
 
 /// An item as JSON text, with its system properties.
 pub(crate) fn item_text(item: &StoredItem) -> Result<String, ApiError> {
-    let mut out = Vec::with_capacity(item.body().len() + 256);
-    item.write_json(&mut out);
-    text(out)
+    text(system_properties::text_of(item))
 }
 
 fn text(bytes: Vec<u8>) -> Result<String, ApiError> {

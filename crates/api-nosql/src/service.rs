@@ -23,6 +23,7 @@ use crate::observe::{Observation, WireFormat};
 use crate::operation::Operation;
 use crate::reply::{Envelope, Reply};
 use crate::request::{Request, RequestHead};
+use crate::system_properties::NoSqlProperties;
 use crate::{Account, binary_json, headers, routes};
 
 /// The outcome of requests that were refused before the engine served them.
@@ -242,7 +243,8 @@ impl Service {
     /// The context of a request that an operator makes by another part of the server.
     pub(crate) fn operator_context(&self) -> RequestContext {
         let activity = self.activity_ids.make_text();
-        RequestContext::new(engine::Caller::Operator, Source::Admin, activity)
+        let ctx = RequestContext::new(engine::Caller::Operator, Source::Admin, activity);
+        RequestContext { system: &NoSqlProperties, ..ctx }
     }
 
     /// The account served.
@@ -281,6 +283,7 @@ impl Service {
         exchange.format.request_is_binary = binary_json::is_binary(&request.body);
         exchange.is_container = matches!(request.target, Target::Container(_));
         let ctx = RequestContext::new(identity.caller(), Source::NoSql, exchange.activity.as_str());
+        let ctx = RequestContext { system: &NoSqlProperties, ..ctx };
         let admission = request.admission(exchange.path);
         let checked = access::check(self, &ctx, identity, &mut request, exchange.operation).await;
         exchange.container = checked.inspect_err(|error| exchange.denied(error))?;

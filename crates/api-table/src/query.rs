@@ -11,7 +11,7 @@ use std::sync::Arc;
 use engine::listing::{IdBounds, ItemKey, ListedPage, Listing};
 use engine::{Container, RequestContext, StoredItem};
 use hyper::StatusCode;
-use lang::odata::{EntityFilter, KeyRange, KeyRanges, Selection, TIMESTAMP, check_option};
+use lang::odata::{EntityFilter, KeyRange, KeyRanges, Selection, check_option};
 use model::edm::{item_id_of, row_key_of};
 use model::{Charge, limits};
 
@@ -320,7 +320,6 @@ impl ScanRange {
             end: self.end.map(key_of),
             ids: IdBounds(bound_of(self.rows.0), bound_of(self.rows.1)),
             filter: (!filter.is_exact()).then(|| filter.plan().clone()),
-            time_property: Some(TIMESTAMP),
             items_max,
         }
     }

@@ -357,6 +357,7 @@ impl Service {
         let query = uri.query().unwrap_or_default().as_bytes();
         let activity = envelope.request_id.to_str().unwrap_or_default();
         let mut ctx = RequestContext::new(context.identity.caller(), Source::Table, activity);
+        ctx.system = &stored::TableProperties;
         ctx.admission = Admission {
             digest: Admission::digest_of(&[uri.path().as_bytes(), query, &body.bytes]),
             // The storage service has no request units.

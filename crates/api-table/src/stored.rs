@@ -1,12 +1,15 @@
 //! Tables and entities in the engine: containers of one database, and their items.
 
 use bytes::Bytes;
+use engine::item::{ItemVersion, SystemProperties};
 use engine::listing;
 use engine::ops::ItemBody;
 use engine::patch::Unfit;
 use engine::{Container, ContainerSpec, IndexingPolicy, StoredItem};
+use lang::odata::TIMESTAMP;
+use model::json::FieldMask;
 use model::{
-    Date, PartitionKey, PartitionKeyComponent, PartitionKeyDefinition, PartitionKeyKind,
+    Date, Object, PartitionKey, PartitionKeyComponent, PartitionKeyDefinition, PartitionKeyKind,
     PartitionKeyVersion, PropertyPath, Value, json, limits,
 };
 
@@ -131,6 +134,23 @@ pub(crate) fn table_error_of(rule: u16) -> EntityError {
         EntityError::TooManyProperties
     } else {
         EntityError::EntityTooLarge
+    }
+}
+
+/// Shows the time of an entity's last change to filters.
+#[derive(Debug)]
+pub(crate) struct TableProperties;
+
+impl SystemProperties for TableProperties {
+    fn add(&self, version: &ItemVersion, field_mask: &FieldMask, part: &mut Object) {
+        if field_mask.has_field(TIMESTAMP) {
+            part.insert(TIMESTAMP, Value::Date(date_of(version.ticks())));
+        }
+    }
+
+    fn write_item(&self, _: &ItemVersion, body: &[u8], out: &mut Vec<u8>) {
+        // Entities are written by `edm`, from their items.
+        out.extend_from_slice(body);
     }
 }
 

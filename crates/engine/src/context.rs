@@ -8,6 +8,7 @@ use model::{Charge, Lsn};
 
 use crate::RangeId;
 use crate::cancellation::{Cancellation, StopSignal};
+use crate::item::{NoSystemProperties, SystemProperties};
 
 /// What the caller supplies besides the operation itself, and where the engine notes what serving
 /// it took. Filled in on success *and* on failure, because replies carry it in both cases.
@@ -30,6 +31,8 @@ pub struct RequestContext {
     pub session: Vec<(RangeId, Lsn)>,
     /// How it is admitted where throughput is short.
     pub admission: Admission,
+    /// The properties that its API shows beside those of items.
+    pub system: &'static dyn SystemProperties,
     /// What it took.
     pub served: Served,
 }
@@ -46,6 +49,7 @@ impl RequestContext {
             cancellation: Cancellation::default(),
             session: Vec::new(),
             admission: Admission::default(),
+            system: &NoSystemProperties,
             served: Served::default(),
         }
     }
@@ -60,14 +64,28 @@ impl RequestContext {
             cancellation: Cancellation::default(),
             session: self.session.clone(),
             admission: self.admission,
+            system: self.system,
             served: Served::default(),
         }
+    }
+
+    /// What work on other threads needs of it.
+    pub(crate) fn work(&mut self) -> WorkContext {
+        WorkContext { admission: self.admission, system: self.system, stop: self.stop_signal() }
     }
 
     /// Tells work on other threads when to stop.
     pub(crate) fn stop_signal(&mut self) -> StopSignal {
         StopSignal::new(self.deadline, &mut self.cancellation)
     }
+}
+
+/// What work on other threads needs of the context of its request.
+#[derive(Clone, Debug)]
+pub(crate) struct WorkContext {
+    pub(crate) admission: Admission,
+    pub(crate) system: &'static dyn SystemProperties,
+    pub(crate) stop: StopSignal,
 }
 
 /// On whose behalf a request is made.

@@ -1,7 +1,6 @@
-//! An item as it is stored, and its system properties.
+//! An item as it is stored, and what an API shows beside its own properties.
 
 use std::fmt;
-use std::io::Write as _;
 
 use bytes::Bytes;
 use model::json::{self, FieldMask};
@@ -10,7 +9,8 @@ use model::{ContainerRid, DocumentRid, Lsn, Object, PartitionId, PartitionKey, V
 use crate::row::RowHead;
 use crate::{Error, row};
 
-/// Properties that belong to the system: clients' values of these are dropped on write.
+/// Names of properties that belong to the system: no stored item has them, because clients' values
+/// are dropped on write. What they show is up to the API: [`SystemProperties`].
 pub const SYSTEM_PROPERTIES: [&str; 5] = ["_rid", "_self", "_etag", "_attachments", "_ts"];
 
 /// Ticks of 100 ns.
@@ -27,17 +27,16 @@ pub struct Etag {
 impl Etag {
     /// The text without quotes, in the 8-4-4-4-12 shape clients are used to.
     pub fn unquoted(&self) -> String {
-        as_str(&self.text()).to_owned()
+        as_str(&self.ascii()).to_owned()
     }
 
     /// Whether this is the version that `text` (without quotes) names.
     pub(crate) fn is(&self, text: &str) -> bool {
-        self.text() == *text.as_bytes()
+        self.ascii() == *text.as_bytes()
     }
 
-    /// Origin, seq and LSN in hexadecimal. Every item of an answer has one, so the formatter would
-    /// be too slow.
-    fn text(&self) -> [u8; ETAG_CHARS] {
+    /// The same text as ASCII. Every item of an answer has one, so the formatter would be too slow.
+    pub fn ascii(&self) -> [u8; ETAG_CHARS] {
         let (high, low) =
             (u64::from(self.origin.0) << 32 | u64::from(self.seq), u128::from(self.lsn.0));
         let bytes = (u128::from(high) << 64 | low).to_be_bytes();
@@ -65,7 +64,7 @@ const ETAG_PLACES: [usize; 16] = [0, 2, 4, 6, 9, 11, 14, 16, 19, 21, 24, 26, 28,
 /// The text with its quotes, as headers and `_etag` carry it.
 impl fmt::Display for Etag {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "\"{}\"", as_str(&self.text()))
+        write!(f, "\"{}\"", as_str(&self.ascii()))
     }
 }
 
@@ -128,122 +127,101 @@ impl StoredItem {
         &self.body
     }
 
-    /// Appends the item as JSON with its system properties (`_rid`, `_self`, `_etag`,
-    /// `_attachments`, `_ts`) after the client's own, copying the stored text.
-    pub fn write_json(&self, out: &mut Vec<u8>) {
-        self.system().write_item(&self.body, out);
+    /// Appends the item as JSON, with its system properties.
+    pub fn write_json(&self, system: &dyn SystemProperties, out: &mut Vec<u8>) {
+        system.write_item(&self.version(), &self.body, out);
     }
 
     /// The item with its system properties as a value.
-    pub fn to_value(&self) -> Result<Value, Error> {
-        self.system().read_item(&self.body, &FieldMask::All, &self.id)
+    pub fn to_value(&self, system: &dyn SystemProperties) -> Result<Value, Error> {
+        self.part(system, &FieldMask::All)
     }
 
     /// The part of the item that `field_mask` names.
-    pub(crate) fn part(&self, field_mask: &FieldMask) -> Result<Value, Error> {
-        self.system().read_item(&self.body, field_mask, &self.id)
+    pub(crate) fn part(
+        &self,
+        system: &dyn SystemProperties,
+        field_mask: &FieldMask,
+    ) -> Result<Value, Error> {
+        read_item(&self.body, &self.version(), system, field_mask, &self.id, Value::Null)
     }
 
-    pub(crate) fn system(&self) -> SystemProperties {
-        SystemProperties { rid: self.rid(), etag: self.etag, ts: self.ts }
+    /// What the engine knows of this version.
+    pub fn version(&self) -> ItemVersion {
+        ItemVersion { rid: self.rid(), etag: self.etag, ts: self.ts, ticks: self.ticks }
     }
 }
 
-/// What the system adds to an item.
+/// What the engine knows of a version of an item, beside the item's own properties.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct SystemProperties {
-    rid: DocumentRid,
-    etag: Etag,
-    ts: u64,
+pub struct ItemVersion {
+    /// The item's resource id.
+    pub rid: DocumentRid,
+    /// The version tag.
+    pub etag: Etag,
+    /// Seconds since the Unix epoch of the change.
+    pub ts: u64,
+    ticks: u32,
 }
 
-impl SystemProperties {
+impl ItemVersion {
     pub(crate) fn of(container: ContainerRid, head: &RowHead) -> Self {
         let rid = DocumentRid { container, number: head.number };
-        Self { rid, etag: head.etag, ts: head.ts }
+        Self { rid, etag: head.etag, ts: head.ts, ticks: head.ticks }
     }
 
-    /// Appends the item with this body as JSON.
-    pub(crate) fn write_item(&self, body: &[u8], out: &mut Vec<u8>) {
-        // An item always has at least its id, so a comma is always due.
-        out.reserve(body.len() + 256);
-        out.extend_from_slice(&body[..body.len().saturating_sub(1)]);
-        let (rid, container) = (self.rid, self.rid.container);
-        out.extend_from_slice(b",\"_rid\":\"");
-        let rid_start = out.len();
-        append(out, rid);
-        let rid_end = out.len();
-        out.extend_from_slice(b"\",\"_self\":\"dbs/");
-        append(out, container.database);
-        out.extend_from_slice(b"/colls/");
-        append(out, container);
-        out.extend_from_slice(b"/docs/");
-        out.extend_from_within(rid_start..rid_end);
-        out.extend_from_slice(b"/\",\"_etag\":\"\\\"");
-        out.extend_from_slice(&self.etag.text());
-        out.extend_from_slice(b"\\\"\",\"_attachments\":\"attachments/\",\"_ts\":");
-        append(out, self.ts);
-        out.push(b'}');
-    }
-
-    /// The part of the item `id` with this body that `field_mask` names.
-    pub(crate) fn read_item(
-        &self,
-        body: &[u8],
-        field_mask: &FieldMask,
-        id: &str,
-    ) -> Result<Value, Error> {
-        self.read_item_again(body, field_mask, id, Value::Null)
-    }
-
-    /// As [`SystemProperties::read_item`], reusing the memory of a value that was read before.
-    pub(crate) fn read_item_again(
-        &self,
-        body: &[u8],
-        field_mask: &FieldMask,
-        id: &str,
-        old: Value,
-    ) -> Result<Value, Error> {
-        if field_mask.is_nothing() {
-            return Ok(Object::new().into());
-        }
-        let parsed = json::parse_part_again(body, field_mask, old)
-            .map_err(|e| Error::Internal(format!("stored item {id} is not JSON: {e}")))?;
-        let Value::Object(mut object) = parsed else {
-            return Err(Error::Internal(format!("stored item {id} is not an object")));
-        };
-        if !field_mask.may_have_field_from('_') {
-            return Ok(object.into());
-        }
-        let (rid, container) = (self.rid, self.rid.container);
-        if field_mask.has_field("_rid") {
-            object.insert("_rid", rid.to_string().into());
-        }
-        if field_mask.has_field("_self") {
-            let own = format!("dbs/{}/colls/{}/docs/{rid}/", container.database, container);
-            object.insert("_self", own.into());
-        }
-        if field_mask.has_field("_etag") {
-            object.insert("_etag", self.etag.to_string().into());
-        }
-        if field_mask.has_field("_attachments") {
-            object.insert("_attachments", "attachments/".into());
-        }
-        if field_mask.has_field("_ts") {
-            object.insert("_ts", Value::Int64(self.ts.cast_signed()));
-        }
-        Ok(object.into())
+    /// 100 ns ticks since the Unix epoch of the change.
+    pub fn ticks(&self) -> u64 {
+        self.ts.saturating_mul(TICKS_PER_SECOND).saturating_add(u64::from(self.ticks))
     }
 }
 
-fn append(out: &mut Vec<u8>, shown: impl fmt::Display) {
-    write!(out, "{shown}").expect("a Vec takes any text");
+/// How an API shows what the engine knows of an item: as properties beside the item's own. Queries
+/// see them as well.
+pub trait SystemProperties: fmt::Debug + Send + Sync {
+    /// Adds those that `field_mask` names to the part of the item that it names.
+    fn add(&self, version: &ItemVersion, field_mask: &FieldMask, part: &mut Object);
+
+    /// Appends the item with this body as JSON.
+    fn write_item(&self, version: &ItemVersion, body: &[u8], out: &mut Vec<u8>);
+}
+
+/// Shows items as they were written.
+#[derive(Debug)]
+pub struct NoSystemProperties;
+
+impl SystemProperties for NoSystemProperties {
+    fn add(&self, _: &ItemVersion, _: &FieldMask, _: &mut Object) {}
+
+    fn write_item(&self, _: &ItemVersion, body: &[u8], out: &mut Vec<u8>) {
+        out.extend_from_slice(body);
+    }
+}
+
+/// The part that `field_mask` names of the item `id` with this body, in the memory of a value that
+/// was read before.
+pub(crate) fn read_item(
+    body: &[u8],
+    version: &ItemVersion,
+    system: &dyn SystemProperties,
+    field_mask: &FieldMask,
+    id: &str,
+    old: Value,
+) -> Result<Value, Error> {
+    if field_mask.is_nothing() {
+        return Ok(Object::new().into());
+    }
+    let parsed = json::parse_part_again(body, field_mask, old)
+        .map_err(|e| Error::Internal(format!("stored item {id} is not JSON: {e}")))?;
+    let Value::Object(mut object) = parsed else {
+        return Err(Error::Internal(format!("stored item {id} is not an object")));
+    };
+    system.add(version, field_mask, &mut object);
+    Ok(object.into())
 }
 
 #[cfg(test)]
 mod tests {
-    use model::DatabaseRid;
-
     use super::*;
 
     const ETAG: Etag = Etag {
@@ -261,22 +239,5 @@ mod tests {
         for other in ["", &text[1..], &text.to_uppercase(), &format!("{text}0")] {
             assert!(!ETAG.is(other), "{other}");
         }
-    }
-
-    #[test]
-    fn what_is_written_is_what_is_read() {
-        let container = ContainerRid { database: DatabaseRid(7), number: 3 };
-        let rid = DocumentRid { container, number: 1 << 40 };
-        let system = SystemProperties { rid, etag: ETAG, ts: 1_700_000_000 };
-        let body = br#"{"id":"a","n":1}"#;
-        let mut written = Vec::new();
-        system.write_item(body, &mut written);
-        let read = system.read_item(body, &FieldMask::All, "a").unwrap();
-        assert_eq!(json::parse(&written, 8).unwrap().value, read);
-        assert_eq!(read.field("_rid").and_then(Value::as_str), Some(rid.to_string().as_str()));
-        let some =
-            FieldMask::Fields(vec![("n".into(), FieldMask::All), ("_ts".into(), FieldMask::All)]);
-        let part = system.read_item(body, &some, "a").unwrap();
-        assert_eq!(json::to_string(&part), r#"{"n":1,"_ts":1700000000}"#);
     }
 }

@@ -5,6 +5,8 @@
 
 use model::Value;
 
+use crate::item::SystemProperties;
+
 mod commit;
 #[cfg(test)]
 mod tests;
@@ -15,9 +17,18 @@ pub struct Patch {
     /// The changes. Clients of the NoSQL API may send up to 10.
     pub operations: Vec<PatchOp>,
     /// Must be true of the item before the change, when given.
-    pub condition: Option<query::Plan>,
+    pub condition: Option<PatchCondition>,
     /// Must accept the item after the change, when given.
     pub check: Option<Check>,
+}
+
+/// What must be true of an item before it is changed.
+#[derive(Clone, Debug)]
+pub struct PatchCondition {
+    /// A plan over the item alone.
+    pub plan: query::Plan,
+    /// The properties that it sees beside those of the item.
+    pub system: &'static dyn SystemProperties,
 }
 
 /// A front end's rule for items. Receives the item without system properties.

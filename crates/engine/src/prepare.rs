@@ -10,11 +10,11 @@ use model::{
 use crate::catalog::{Container, ContainerSpec};
 use crate::commit::{PreparedOp, PreparedPatch};
 use crate::index::Terms;
-use crate::item::SYSTEM_PROPERTIES;
+use crate::item::{NoSystemProperties, SYSTEM_PROPERTIES};
 use crate::keys::{EpkForm, LogicalKey};
 use crate::old_version::OldVersion;
 use crate::ops::{ItemBody, ItemOp};
-use crate::patch::Patch;
+use crate::patch::{Patch, PatchCondition};
 use crate::{Error, InvalidRequest, KeyMismatch, StoredItem, ru, ttl};
 
 /// An item that is ready to be stored.
@@ -266,13 +266,14 @@ pub(crate) fn patched(
     stored: &StoredItem,
     patch: &Patch,
 ) -> Result<NewItem, Error> {
-    let mut value = stored.to_value()?;
-    if let Some(condition) = &patch.condition {
-        let met = condition.matches(&value).map_err(InvalidRequest::PatchCondition)?;
+    if let Some(PatchCondition { plan, system }) = &patch.condition {
+        let met =
+            plan.matches(&stored.to_value(*system)?).map_err(InvalidRequest::PatchCondition)?;
         if !met {
             return Err(Error::PatchConditionFailed);
         }
     }
+    let mut value = stored.to_value(&NoSystemProperties)?;
     patch.apply(&mut value).map_err(InvalidRequest::Patch)?;
     let body = ItemBody::from_value(value)?;
     if let Some(check) = patch.check {

@@ -17,6 +17,7 @@ use crate::catalog::Container;
 use crate::commit::{
     self, CommitContext, Group, PartitionState, PreparedOp, PreparedPatch, ReadSet, Stamp,
 };
+use crate::context::WorkContext;
 use crate::governor::Paid;
 use crate::index::Indexes;
 use crate::item::Etag;
@@ -27,7 +28,7 @@ use crate::prepare::{LogicalPartition, prepare_op};
 use crate::read::check_session;
 use crate::routing::PartitionRange;
 use crate::row::{Change, RowHead};
-use crate::{Admission, Engine, Error, RangeId, RequestContext, StoredItem, keys, ru};
+use crate::{Engine, Error, RangeId, RequestContext, StoredItem, keys, ru};
 
 /// Provisional positions, which are not a partition's own, begin here. Items that a transaction has
 /// written have such a position until they are committed.
@@ -55,7 +56,7 @@ pub struct Transaction {
     /// Whether more was read than single items.
     has_scanned: bool,
     written_bytes: usize,
-    admission: Admission,
+    context: WorkContext,
     paid: Option<Paid>,
     charge: Charge,
     /// The part of the charge that is accounted for already.
@@ -123,7 +124,7 @@ impl Engine {
             read_versions: BTreeMap::new(),
             has_scanned: false,
             written_bytes: 0,
-            admission: ctx.admission,
+            context: ctx.work(),
             paid: Some(paid),
             charge: ru::point_read(0),
             metered: Charge::ZERO,
@@ -237,7 +238,7 @@ impl Transaction {
             &partition_view,
             plan,
             request,
-            self.admission,
+            self.context.clone(),
         )?;
         self.charge += charge;
         self.metered += charge;

@@ -14,6 +14,7 @@ use engine::{Container, ContainerSpec};
 use model::Lsn;
 use storage::MemoryStore;
 use testkit::harness::{Harness, body, spec, string_key};
+use testkit::properties::TestProperties;
 
 const WRITERS: u64 = 4;
 const ITEMS_PER_WRITER: u64 = 8;
@@ -72,7 +73,7 @@ async fn follow(
             let (ItemChange::Latest(item) | ItemChange::Put { item, .. }) = change else {
                 panic!("nothing is deleted")
             };
-            let value = item.to_value().unwrap();
+            let value = item.to_value(&TestProperties).unwrap();
             let key = value.field("pk").and_then(|v| v.as_str()).unwrap().to_owned();
             let version = value.field("version").and_then(|v| v.as_i64()).unwrap();
             let version = u64::try_from(version).unwrap();

@@ -11,6 +11,7 @@ use model::{ErrorKind, PartitionKeyComponent, Value};
 use testkit::harness::{
     Harness, body, key_of, path, spec, spec_with_paths, string_key, test_context,
 };
+use testkit::properties::TestProperties;
 
 fn kind<T: std::fmt::Debug>(result: Result<T, Error>) -> ErrorKind {
     result.expect_err("the operation must fail").kind()
@@ -445,7 +446,7 @@ async fn patches_of_large_items_lose_no_update() {
     while let Some(done) = writers.join_next().await {
         done.unwrap();
     }
-    let item = h.read(&c, "a", "1").unwrap().to_value().unwrap();
+    let item = h.read(&c, "a", "1").unwrap().to_value(&TestProperties).unwrap();
     assert_eq!(item.field("n"), Some(&Value::Int64(160)));
     let missing =
         Patch { operations: vec![PatchOp::Remove { path: vec!["no".into()] }], ..Patch::default() };
@@ -463,8 +464,8 @@ async fn bodies_are_kept_as_written_except_system_properties() {
     let own = h.create(&c, "a", r#"{"id":"2","pk":"a","_etag":"mine","_ts":1,"_rid":"x"}"#).await;
     assert_eq!(&own.unwrap().body()[..], br#"{"id":"2","pk":"a"}"#);
     let mut shown = Vec::new();
-    h.read(&c, "a", "1").unwrap().write_json(&mut shown);
+    h.read(&c, "a", "1").unwrap().write_json(&TestProperties, &mut shown);
     let shown = model::json::parse(&shown, 128).unwrap().value;
-    assert_eq!(shown, h.read(&c, "a", "1").unwrap().to_value().unwrap());
+    assert_eq!(shown, h.read(&c, "a", "1").unwrap().to_value(&TestProperties).unwrap());
     assert_eq!(shown.field("_etag"), Some(&item.etag().to_string().into()));
 }

@@ -11,6 +11,7 @@ use engine::transaction::Transaction;
 use engine::{Container, Error, RangeId, StoredItem};
 use model::{ErrorKind, Value};
 use testkit::harness::{Harness, body, string_key, test_context};
+use testkit::properties::TestProperties;
 use tokio::runtime::Handle;
 
 fn begin(h: &Harness, c: &Arc<Container>, key: &str) -> Transaction {
@@ -171,7 +172,7 @@ async fn two_transactions_that_count_never_lose_one() {
     h.create(&c, "k", r#"{"id":"count","pk":"k","n":0}"#).await.unwrap();
     let add = |tx: &mut Transaction| {
         let item = item(tx.apply(read("count")).unwrap());
-        let n = item.to_value().unwrap().field("n").unwrap().as_i64().unwrap() + 1;
+        let n = item.to_value(&TestProperties).unwrap().field("n").unwrap().as_i64().unwrap() + 1;
         let body = body(&format!(r#"{{"id":"count","pk":"k","n":{n}}}"#));
         tx.apply(ItemOp::Replace { id: "count".into(), body, if_match: None }).unwrap();
     };
@@ -262,7 +263,7 @@ async fn work_that_conflicts_is_done_again_and_then_alone() {
 
 /// Adds one to the item `n` and returns its new number.
 fn increment(tx: &mut Transaction) -> Result<i64, Error> {
-    let stored = item(tx.apply(read("n"))?).to_value()?;
+    let stored = item(tx.apply(read("n"))?).to_value(&TestProperties)?;
     let n = stored.field("n").and_then(Value::as_i64).expect("a number") + 1;
     let text = format!(r#"{{"id":"n","pk":"k","n":{n}}}"#);
     tx.apply(ItemOp::Upsert { body: body(&text), if_match: None })?;

@@ -17,6 +17,7 @@ use model::{
 use storage::{LocalStore, MemoryStore};
 
 use crate::clock::ManualClock;
+use crate::properties::TestProperties;
 use crate::spawner::CountingSpawner;
 
 /// The time at which test clocks start.
@@ -24,7 +25,8 @@ pub const START_SECONDS: u64 = 1_700_000_000;
 
 /// The context of a request by an operator.
 pub fn test_context() -> RequestContext {
-    RequestContext::new(Caller::Operator, Source::Admin, "test")
+    let ctx = RequestContext::new(Caller::Operator, Source::Admin, "test");
+    RequestContext { system: &TestProperties, ..ctx }
 }
 
 /// An engine and its clock.

@@ -4,5 +4,6 @@ pub mod clock;
 pub mod harness;
 pub mod hooked;
 pub mod http;
+pub mod properties;
 pub mod server;
 pub mod spawner;

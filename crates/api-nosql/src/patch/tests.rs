@@ -145,10 +145,10 @@ fn a_condition_is_compiled() {
             r#"{{"operations":[{{"op":"remove","path":"/x"}}],"condition":{condition}}}"#
         ))
     };
-    let plan = with(r#""from c where c.n = 3""#).unwrap().condition.unwrap();
+    let condition = with(r#""from c where c.n = 3""#).unwrap().condition.unwrap();
     let item = |text: &str| json::parse(text.as_bytes(), 8).unwrap().value;
-    assert!(plan.matches(&item(r#"{"n":3}"#)).unwrap());
-    assert!(!plan.matches(&item(r#"{"n":4}"#)).unwrap());
+    assert!(condition.plan.matches(&item(r#"{"n":3}"#)).unwrap());
+    assert!(!condition.plan.matches(&item(r#"{"n":4}"#)).unwrap());
     assert!(with("null").unwrap().condition.is_none());
     let (status, message) = with(r#""from c where""#).unwrap_err();
     assert_eq!(status, 400);

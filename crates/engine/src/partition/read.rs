@@ -4,6 +4,7 @@ use model::{ContainerRid, PartitionId};
 use storage::View;
 
 use crate::catalog::Container;
+use crate::item::{NoSystemProperties, SystemProperties};
 use crate::keys::LogicalKey;
 use crate::row::Row;
 use crate::{Error, StoredItem};
@@ -14,14 +15,15 @@ pub(crate) struct Reader {
     pub(crate) container: ContainerRid,
     pub(crate) default_ttl: Option<i32>,
     pub(crate) now_seconds: u64,
-    /// The property under which queries see the time of an item's last change, as a date.
-    pub(crate) time_property: Option<&'static str>,
+    /// The properties that queries see beside those of items.
+    pub(crate) system: &'static dyn SystemProperties,
 }
 
 impl Reader {
     pub(crate) fn new(container: &Container, now_seconds: u64) -> Self {
         let default_ttl = container.spec.default_ttl;
-        Self { container: container.rid, default_ttl, now_seconds, time_property: None }
+        let system = &NoSystemProperties;
+        Self { container: container.rid, default_ttl, now_seconds, system }
     }
 }
 

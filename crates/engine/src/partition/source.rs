@@ -6,7 +6,7 @@ use std::ops::Bound;
 use std::time::Duration;
 
 use model::json::FieldMask;
-use model::{Date, Epk, PartitionId, Value};
+use model::{Epk, PartitionId, Value};
 use query::exec::{Item, Next, RowLookup, Source};
 use query::stopwatch::{Phase, Stopwatch};
 use storage::{Cursor, Dir, KeyRange, View};
@@ -15,7 +15,7 @@ use super::Reader;
 use crate::cancellation::StopSignal;
 use crate::components::{Clock, Spawner};
 use crate::index::Composite;
-use crate::item::SystemProperties;
+use crate::item::{ItemVersion, SystemProperties, read_item};
 use crate::keys::{self, EpkForm};
 use crate::listing::IdBounds;
 use crate::ops::Retrieved;
@@ -282,8 +282,8 @@ impl ScannedRow<'_> {
         self.stats.count_read(self.row.body.len(), !self.is_read.replace(true));
     }
 
-    fn system(&self) -> SystemProperties {
-        SystemProperties::of(self.reader.container, &self.row.head)
+    fn version(&self) -> ItemVersion {
+        ItemVersion::of(self.reader.container, &self.row.head)
     }
 }
 
@@ -307,14 +307,13 @@ impl Item for ScannedRow<'_> {
         if !field_mask.is_nothing() {
             self.note_read();
         }
-        let value = self.system().read_item_again(self.row.body, field_mask, self.id, old)?;
-        let property = self.reader.time_property;
-        Ok(with_time(value, property, field_mask, || self.row.head.all_ticks()))
+        let system = self.reader.system;
+        read_item(self.row.body, &self.version(), system, field_mask, self.id, old)
     }
 
     fn write_json(&self, out: &mut Vec<u8>) {
         self.note_read();
-        self.system().write_item(self.row.body, out);
+        self.reader.system.write_item(&self.version(), self.row.body, out);
     }
 
     fn bytes(&self) -> usize {
@@ -384,10 +383,9 @@ impl ScanContext<'_> {
             return Ok(None);
         };
         let row = Row::read(value, id)?;
-        let (is_expired, time_property) =
-            (self.reader.is_expired(&row.head), self.reader.time_property);
+        let (is_expired, system) = (self.reader.is_expired(&row.head), self.reader.system);
         let item = row.into_item(self.reader.container, id);
-        Ok(Some(FetchedRow { identity: identity.to_vec(), item, is_expired, time_property }))
+        Ok(Some(FetchedRow { identity: identity.to_vec(), item, is_expired, system }))
     }
 
     /// A row that was fetched, unless it has expired. Counts it as read.
@@ -403,33 +401,7 @@ pub(crate) struct FetchedRow {
     identity: Vec<u8>,
     pub(crate) item: StoredItem,
     pub(crate) is_expired: bool,
-    time_property: Option<&'static str>,
-}
-
-/// Adds the time of an item's last change to what was read of the item, if that has a property for
-/// it.
-fn with_time(
-    mut value: Value,
-    property: Option<&'static str>,
-    field_mask: &FieldMask,
-    ticks: impl FnOnce() -> u64,
-) -> Value {
-    if let (Some(property), Value::Object(fields)) = (property, &mut value)
-        && field_mask.has_field(property)
-    {
-        fields.insert(property, Value::Date(date_of(ticks())));
-    }
-    value
-}
-
-/// The date that many 100 ns ticks after the Unix epoch.
-fn date_of(ticks: u64) -> Date {
-    const TICKS_PER_MILLI: u64 = 10_000;
-    // Both fit: one is a quotient of an unsigned number, the other less than its divisor.
-    Date {
-        millis: i64::try_from(ticks / TICKS_PER_MILLI).unwrap_or(i64::MAX),
-        ticks: u16::try_from(ticks % TICKS_PER_MILLI).unwrap_or_default(),
-    }
+    system: &'static dyn SystemProperties,
 }
 
 impl Item for FetchedRow {
@@ -445,12 +417,11 @@ impl Item for FetchedRow {
     }
 
     fn read(&self, field_mask: &FieldMask) -> Result<Value, Error> {
-        let value = self.item.part(field_mask)?;
-        Ok(with_time(value, self.time_property, field_mask, || self.item.ticks()))
+        self.item.part(self.system, field_mask)
     }
 
     fn write_json(&self, out: &mut Vec<u8>) {
-        self.item.write_json(out);
+        self.item.write_json(self.system, out);
     }
 
     fn bytes(&self) -> usize {

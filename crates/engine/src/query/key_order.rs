@@ -68,7 +68,7 @@ impl Engine {
         }
         let ScanSnapshot { view, scan_ranges, indexes } = &snapshot;
         let scan = self.scan_over(container, indexes, view.as_ref(), scan_ranges);
-        let reader = Reader { time_property: listing.time_property, ..scan.reader };
+        let reader = Reader { system: ctx.system, ..scan.reader };
         let scan = Scan { reader, stop: stop.clone(), ..scan };
         let mut work =
             PageWork { admission: ctx.admission, ..PageWork::of(plan_of(listing, Vec::new())) };

@@ -68,8 +68,6 @@ pub struct Listing {
     pub ids: IdBounds,
     /// A plan over items alone, whose filter items must also match.
     pub filter: Option<Plan>,
-    /// The property under which the filter sees the time of an item's last change, as a date.
-    pub time_property: Option<&'static str>,
     /// Most items of a page.
     pub items_max: usize,
 }
@@ -81,7 +79,6 @@ impl Default for Listing {
             end: None,
             ids: IdBounds::default(),
             filter: None,
-            time_property: None,
             items_max: limits::PAGE_ITEMS_DEFAULT,
         }
     }

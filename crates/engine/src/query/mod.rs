@@ -23,11 +23,13 @@ use storage::{Dir, KeyRange, View};
 use crate::cancellation::StopSignal;
 use crate::catalog::Container;
 use crate::commit::LogicalCounters;
+use crate::context::WorkContext;
 use crate::continuation::{PagePosition, cut_digest};
 use crate::index::Indexes;
+use crate::item::{NoSystemProperties, SystemProperties};
 use crate::keys::{self, EpkForm};
 use crate::ops::{Page, PageReport, PageRequest, PageTimes, Retrieved, Row, Scope};
-use crate::partition::ScanStats;
+use crate::partition::{Reader, ScanStats};
 use crate::prepare::{LogicalPartition, LogicalPartitionId};
 use crate::read::check_session;
 use crate::routing::{PartitionRange, RoutingMap};
@@ -106,6 +108,7 @@ struct PageWork {
     touched: Vec<(RangeId, Lsn)>,
     session: Vec<(RangeId, Lsn)>,
     admission: Admission,
+    system: &'static dyn SystemProperties,
     stop: StopSignal,
     /// Whether it is part of a request that was admitted before.
     is_admitted: bool,
@@ -163,12 +166,7 @@ impl Engine {
         request: PageRequest,
     ) -> Result<Page, Error> {
         let work = self.page_work(container, plan, request)?;
-        let work = PageWork {
-            session: ctx.session.clone(),
-            admission: ctx.admission,
-            stop: ctx.stop_signal(),
-            ..work
-        };
+        let work = PageWork { session: ctx.session.clone(), ..work.on_behalf_of(ctx.work()) };
         let (work, rows, next) =
             self.run_page(ctx, container, scope, work, Execution::into_rows).await?;
         let continuation = next.map(|next| self.token_of(container, next));
@@ -189,13 +187,11 @@ impl Engine {
             limits: part.limits,
             position: PagePosition { query: start, cut: None },
             session: ctx.session.clone(),
-            admission: ctx.admission,
-            stop: ctx.stop_signal(),
             is_admitted: part.is_admitted,
             report: part.wants_report.then(report::empty),
             keeps_partial_results: true,
             runs_scripts: part.runs_scripts,
-            ..PageWork::of(part.plan)
+            ..PageWork::of(part.plan).on_behalf_of(ctx.work())
         };
         let (work, partial_results, next) = self
             .run_page(ctx, container, part.scope, work, Execution::into_partial_results)
@@ -339,10 +335,10 @@ impl Engine {
         partition_view: &LogicalPartitionView<'_>,
         plan: query::Plan,
         request: PageRequest,
-        admission: Admission,
+        context: WorkContext,
     ) -> Result<(Page, Charge), Error> {
-        let mut work =
-            PageWork { admission, is_admitted: true, ..self.page_work(container, plan, request)? };
+        let work = self.page_work(container, plan, request)?.on_behalf_of(context);
+        let mut work = PageWork { is_admitted: true, ..work };
         let (lo, hi) = partition_view.logical_partition.logical_key.row_bounds();
         let scan_ranges = [ScanRange {
             range: partition_view.range.clone(),
@@ -356,6 +352,8 @@ impl Engine {
         complete_identity(partition_view.view, &scan_ranges, &mut work.position)?;
         let scan =
             self.scan_over(container, partition_view.indexes, partition_view.view, &scan_ranges);
+        let reader = Reader { system: work.system, ..scan.reader };
+        let scan = Scan { reader, stop: work.stop.clone(), ..scan };
         let (execution, (end, last_read)) = scan.run(&mut work)?;
         let next = (end == PageEnd::Full).then(|| execution.position(last_read.as_deref()));
         let rows = execution.into_rows().into_iter().map(Row::from).collect();
@@ -453,7 +451,8 @@ impl Engine {
             Rc::new(Stopwatch::new(move || clock.monotonic()))
         });
         let scan = self.scan_over(container, indexes, view.as_ref(), scan_ranges);
-        let scan = Scan { stop: work.stop.clone(), has_report, stopwatch, ..scan };
+        let reader = Reader { system: work.system, ..scan.reader };
+        let scan = Scan { reader, stop: work.stop.clone(), has_report, stopwatch, ..scan };
         let done = run(&scan, work);
         work.times = scan.times();
         done
@@ -502,6 +501,7 @@ impl PageWork {
             touched: Vec::new(),
             session: Vec::new(),
             admission: Admission::default(),
+            system: &NoSystemProperties,
             stop: StopSignal::default(),
             is_admitted: false,
             report: None,
@@ -510,6 +510,11 @@ impl PageWork {
             keeps_partial_results: false,
             runs_scripts: false,
         }
+    }
+
+    /// The same work for a request.
+    fn on_behalf_of(self, WorkContext { admission, system, stop }: WorkContext) -> Self {
+        Self { admission, system, stop, ..self }
     }
 
     /// Starts a range, which must not be behind what the client's session has seen.

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use engine::Container;
-use engine::item::SYSTEM_PROPERTIES;
+use engine::item::{NoSystemProperties, SYSTEM_PROPERTIES};
 use engine::ops::{ItemOp, Row};
 use golden::{Case, Golden, Setup};
 use lang::nosql::Environment;
@@ -91,7 +91,7 @@ pub(crate) fn environment(golden: &Golden) -> Environment {
 pub(crate) fn line(row: &Row) -> String {
     let mut text = Vec::new();
     match row {
-        Row::Item(item) => item.write_json(&mut text),
+        Row::Item(item) => item.write_json(&NoSystemProperties, &mut text),
         Row::Json(json) => text.extend_from_slice(json),
     }
     json::to_string(&plain(json::parse(&text, limits::JSON_DEPTH_MAX).expect("JSON").value))

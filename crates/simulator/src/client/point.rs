@@ -1,7 +1,8 @@
 //! Operations on one item.
 
+use engine::item::NoSystemProperties;
 use engine::ops::{EtagCondition, ItemOp, ItemOutcome};
-use engine::patch::{Patch, PatchOp};
+use engine::patch::{Patch, PatchCondition, PatchOp};
 use engine::{Error, Etag, audit};
 use model::Value;
 
@@ -185,8 +186,9 @@ impl Client {
                 // A patch with a condition is prepared outside the committer, whatever the size of
                 // the item.
                 let condition = self.chance.percent(30).then(|| {
-                    lang::nosql::compile_condition("FROM c WHERE IS_DEFINED(c.w)")
-                        .expect("the condition compiles")
+                    let plan = lang::nosql::compile_condition("FROM c WHERE IS_DEFINED(c.w)")
+                        .expect("the condition compiles");
+                    PatchCondition { plan, system: &NoSystemProperties }
                 });
                 let patch = Patch { operations, condition, ..Patch::default() };
                 ItemOp::Patch { id, patch, if_match }
