@@ -121,11 +121,14 @@ fn container(
 }
 
 fn check_intended(container: &Container, request: &Request) -> Result<(), ApiError> {
-    match request.header_lossy(HeaderName::IntendedCollectionRid) {
-        Some(intended) if ContainerRid::parse(intended.trim()) != Some(container.rid) => {
-            Err(engine::Error::ContainerRecreated.into())
-        }
-        _ => Ok(()),
+    let Some(intended) = request.header_lossy(HeaderName::IntendedCollectionRid) else {
+        return Ok(());
+    };
+    // Java clients leave it empty where they address the container by its resource id.
+    let intended = intended.trim();
+    match intended.is_empty() || ContainerRid::parse(intended) == Some(container.rid) {
+        true => Ok(()),
+        false => Err(engine::Error::ContainerRecreated.into()),
     }
 }
 

@@ -223,6 +223,8 @@ pub fn lookup_in(name: &str, geospatial: spatial::Geospatial) -> Option<&'static
 
 /// The function called `name`, whatever its case.
 pub fn lookup(name: &str) -> Option<&'static Function> {
+    // Java clients call it so where they resume an ordered query.
+    let name = if name.eq_ignore_ascii_case("IS_BOOLEAN") { "IS_BOOL" } else { name };
     GROUPS.iter().flat_map(|group| group.iter()).find(|f| f.name.eq_ignore_ascii_case(name))
 }
 
@@ -341,6 +343,7 @@ mod tests {
     #[test]
     fn lookup_ignores_case() {
         assert_eq!(lookup("StartsWith").map(Function::name), Some("STARTSWITH"));
+        assert_eq!(lookup("is_boolean").map(Function::name), Some("IS_BOOL"));
         assert!(lookup("nosuch").is_none());
     }
 }

@@ -101,9 +101,11 @@ pub(super) fn normalise(
 fn mode(policy: &Object) -> Result<&'static str, ApiError> {
     let Some(mode) = given(policy, "indexingMode") else { return Ok("consistent") };
     let mode = mode.as_str().unwrap_or_default();
-    ["consistent", "lazy", "none"]
+    // The lazy mode is retired, and what asks for it gets the consistent one.
+    [("consistent", "consistent"), ("lazy", "consistent"), ("none", "none")]
         .into_iter()
-        .find(|known| known.eq_ignore_ascii_case(mode))
+        .find(|(asked, _)| asked.eq_ignore_ascii_case(mode))
+        .map(|(_, kept)| kept)
         .ok_or_else(|| invalid("indexingPolicy.indexingMode"))
 }
 

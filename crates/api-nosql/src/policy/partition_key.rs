@@ -49,11 +49,10 @@ pub(super) fn parse(value: &Value) -> Result<PartitionKeyPolicy, ApiError> {
         Some("MultiHash") => (PartitionKeyKind::MultiHash, "MultiHash"),
         Some(_) => return Err(invalid("partitionKey.kind")),
     };
-    let shown_version = given(object, "version");
-    let version = match shown_version.map(Value::as_i64) {
-        None | Some(Some(1)) => PartitionKeyVersion::V1,
-        Some(Some(2)) => PartitionKeyVersion::V2,
-        Some(_) => return Err(invalid("partitionKey.version")),
+    let shown_version = given(object, "version").map(version_number).transpose()?;
+    let version = match shown_version {
+        Some(Value::Int64(2)) => PartitionKeyVersion::V2,
+        _ => PartitionKeyVersion::V1,
     };
     check_levels(kind, version, texts.len())?;
     // The flag makes a key the service's own only at its own path; elsewhere it is just kept.
@@ -68,8 +67,18 @@ pub(super) fn parse(value: &Value) -> Result<PartitionKeyPolicy, ApiError> {
     if (0..definition.paths.len()).any(repeats) {
         return Err(ApiError::bad_request_errors("A partition key path is given twice."));
     }
-    let rendered = render(texts, kind_name, shown_version, is_shown_as_system);
+    let rendered = render(texts, kind_name, shown_version.as_ref(), is_shown_as_system);
     Ok(PartitionKeyPolicy { definition, rendered })
+}
+
+/// A version as it is shown. Java clients send its name in place of the number.
+fn version_number(given: &Value) -> Result<Value, ApiError> {
+    let names = [("V1", 1), ("V2", 2)];
+    let is_it = |(name, number): &&(&str, i64)| {
+        given.as_i64() == Some(*number) || given.as_str() == Some(*name)
+    };
+    let found = names.iter().find(is_it).map(|(_, number)| Value::Int64(*number));
+    found.ok_or_else(|| invalid("partitionKey.version"))
 }
 
 fn check_levels(

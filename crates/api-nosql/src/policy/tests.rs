@@ -58,6 +58,8 @@ fn partition_keys_are_shown_as_given() {
     assert_eq!(shown(explicit), explicit);
     let multi = r#"{"paths":["/a","/b","/c"],"kind":"MultiHash","version":2}"#;
     assert_eq!(shown(multi), multi);
+    assert_eq!(shown(&multi.replace('2', "\"V2\"")), multi);
+    assert_eq!(shown(&explicit.replace('1', "\"V1\"")), explicit);
     let definition = with_key(multi).unwrap().partition_key;
     assert_eq!(
         (definition.kind, definition.version),
@@ -83,7 +85,10 @@ fn bad_partition_keys_are_refused() {
     refused(r#"{"paths":[7]}"#, "partitionKey.paths");
     refused(r#""/id""#, "partitionKey");
     refused(r#"{"paths":["/a"],"kind":"Range"}"#, "partitionKey.kind");
-    refused(r#"{"paths":["/a"],"version":3}"#, "partitionKey.version");
+    for version in ["3", "0", "\"V3\"", "\"2\"", "true"] {
+        let key = format!(r#"{{"paths":["/a"],"version":{version}}}"#);
+        refused(&key, "partitionKey.version");
+    }
     refused(r#"{"paths":["/a","/b"],"kind":"Hash"}"#, "Too many partition key paths");
     refused(
         r#"{"paths":["/a","/b","/c","/d"],"kind":"MultiHash","version":2}"#,
@@ -144,6 +149,7 @@ fn partial_indexing_policies_are_completed() {
     check_indexing("{}", DEFAULT);
     check_indexing("null", DEFAULT);
     check_indexing(r#"{"indexingMode":"Consistent","automatic":true}"#, DEFAULT);
+    check_indexing(r#"{"indexingMode":"Lazy"}"#, DEFAULT);
     check_indexing(r#"{"includedPaths":[{"path":"/*"}]}"#, DEFAULT);
     check_indexing(
         r#"{"includedPaths":[{"path":"/","indexes":[{"kind":"Hash","dataType":"String"}]}]}"#,

@@ -278,6 +278,7 @@ async fn a_container_that_is_not_the_one_meant_is_refused() {
             .send()
     };
     with(&rid).await.expect(200);
+    with("").await.expect(200);
     s.call("DELETE", "/dbs/d/colls/c").send().await.expect(204);
     let body = r#"{"id":"c","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2}}"#;
     s.post("/dbs/d/colls", body).await.expect(201);
