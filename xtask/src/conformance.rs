@@ -40,6 +40,10 @@ pub(crate) fn left_out(language: &str) -> Option<String> {
     match language {
         "dotnet" => lacks_sdk(&output("dotnet", "--version")?)
             .or_else(|| lacks_packages(&output("run", "--restore")?)),
+        "java" => {
+            let restored = output("run", "--restore")?;
+            lacks_sdk(&restored).or_else(|| lacks_packages(&restored))
+        }
         "go" if !run::has("go", "version") => Some("there is no Go in PATH".to_owned()),
         "go" => lacks_modules(&output("run", "--fetch")?),
         _ => None,
@@ -55,7 +59,7 @@ fn lacks_modules(output: &Output) -> Option<String> {
     is_it(&said).then(|| format!("its modules can't be had: {said}"))
 }
 
-/// What `conformance/dotnet/dotnet` prints where there is no SDK.
+/// What is printed where there is no SDK of the language, with the status that says so.
 fn lacks_sdk(output: &Output) -> Option<String> {
     const UNAVAILABLE: i32 = 69;
     (output.status.code() == Some(UNAVAILABLE)).then(|| first_line(output, |_| true))
@@ -64,8 +68,9 @@ fn lacks_sdk(output: &Output) -> Option<String> {
 /// What is printed where packages cannot be downloaded. A package missing from a reachable registry
 /// is a mistake.
 fn lacks_packages(output: &Output) -> Option<String> {
-    const UNREACHABLE: &str = "NU1301";
-    let is_it = |line: &str| line.contains(UNREACHABLE);
+    // What NuGet and Maven say.
+    const UNREACHABLE: [&str; 2] = ["NU1301", "Could not transfer"];
+    let is_it = |line: &str| UNREACHABLE.iter().any(|known| line.contains(known));
     let said = (!output.status.success()).then(|| first_line(output, is_it))?;
     is_it(&said).then(|| format!("its packages can't be reached: {said}"))
 }
@@ -162,8 +167,16 @@ mod tests {
         assert!(lacks_modules(&ended(1, "go: go.mod requires go >= 1.25.0")).is_some());
         assert_eq!(lacks_modules(&ended(0, unreachable)), None);
         assert_eq!(lacks_modules(&ended(1, "go: x@v9.9.9: 404 Not Found")), None);
-        for mistake in ["error NU1102: Unable to find package X with version (>= 9.9.9)", "MSB4025"]
-        {
+        let unreachable =
+            "[ERROR] Could not transfer artifact x:y:pom:1 from/to central: Connect timed out";
+        assert!(
+            lacks_packages(&ended(1, unreachable)).is_some_and(|why| why.ends_with(unreachable))
+        );
+        for mistake in [
+            "error NU1102: Unable to find package X with version (>= 9.9.9)",
+            "MSB4025",
+            "[ERROR] Could not find artifact x:y:pom:9.9.9 in central",
+        ] {
             assert_eq!(lacks_packages(&ended(1, mistake)), None, "{mistake}");
         }
     }

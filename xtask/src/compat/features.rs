@@ -73,6 +73,7 @@ impl Proof {
             format!("fn {test}("),
             format!("Task {test}("),
             format!("func {test}("),
+            format!("void {test}("),
             format!("test(\"{test}\""),
         ]
         .iter()
@@ -92,7 +93,7 @@ impl Proof {
     fn covers(&self, tree: &Tree, file: &str, name: &str) -> bool {
         let is_wanted = |test: &str| self.test.as_deref().is_none_or(|wanted| wanted == test);
         match name.split_once("::") {
-            // Python, C#: file::test[variant]. Rust: module::test.
+            // Python, C#, Java: file::test[variant]. Rust: module::test.
             Some((of, rest)) => {
                 let test = rest.split('[').next().unwrap_or(rest);
                 let stem = file.rsplit('/').next().and_then(|name| name.split('.').next());

@@ -15,7 +15,7 @@ use crate::tidy::{Complaint, Tree};
 const DOCUMENT: &str = "docs/COMPAT.md";
 
 /// Languages that have a suite.
-const LANGUAGES: [&str; 5] = ["python", "js", "rust", "dotnet", "go"];
+const LANGUAGES: [&str; 6] = ["python", "js", "rust", "dotnet", "java", "go"];
 
 /// Writes the document.
 pub(crate) fn run(arguments: &[String]) -> Outcome {
@@ -56,7 +56,7 @@ What this server does of the NoSQL API of Azure Cosmos DB, and the test that sho
 Made by `cargo xtask compat` from `conformance/features.txt`, the tests, `expected-failures.txt` of each suite and the \
 counts of Microsoft's suites; `cargo xtask tidy` fails when it is out of date. Do not edit it.
 
-**yes** means that the tests named pass in every run of `cargo xtask check` (those of .NET and Go where these are installed); **partial** that something is missing, or \
+**yes** means that the tests named pass in every run of `cargo xtask check` (those of .NET, Java and Go where these are installed); **partial** that something is missing, or \
 that one of them is expected to fail; **no** that it is not there.
 ";
 
