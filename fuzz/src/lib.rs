@@ -214,6 +214,7 @@ impl Subject {
             public_endpoint: None,
             consistency: Consistency::Session,
             local_auth: true,
+            direct: api_nosql::Direct::default(),
         };
         let service = Service::new(harness.engine.clone(), account);
         let requests_left = REQUESTS_PER_SERVICE;

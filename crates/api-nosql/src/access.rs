@@ -84,6 +84,7 @@ pub(crate) async fn check(
         Identity::Key(caller) => check_key(*caller, request)?,
         Identity::Principal(principal) => check_principal(principal, request, operation)?,
         Identity::Resource(grant) => {
+            // What clients need before they can address anything.
             if is_account_read(request) {
                 return Ok(None);
             }
@@ -110,7 +111,7 @@ fn is_about_permissions(target: &Target) -> bool {
 }
 
 fn is_account_read(request: &Request) -> bool {
-    request.target == Target::Account && request.is_read()
+    matches!(request.target, Target::Account | Target::MasterAddresses) && request.is_read()
 }
 
 /// The container of a request, if the grant covers it.
@@ -132,6 +133,8 @@ fn check_principal(
 ) -> Result<(), ApiError> {
     let is_data = match &request.target {
         Target::Account
+        | Target::MasterAddresses
+        | Target::Addresses(..)
         | Target::Databases
         | Target::Database(_)
         | Target::Containers(_)
@@ -198,6 +201,7 @@ fn action(request: &Request, operation: Operation) -> String {
         | Operation::Container
         | Operation::Offer
         | Operation::PartitionKeyRanges
+        | Operation::Addresses
         | Operation::Script
         | Operation::Other => match request.verb {
             Verb::Get => format!("{account}/readMetadata"),

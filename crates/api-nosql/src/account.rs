@@ -76,6 +76,26 @@ pub struct Account {
     /// Whether its keys, and the resource tokens made with them, are accepted beside the tokens of
     /// the directory.
     pub local_auth: bool,
+    /// Whether and where clients reach it in Direct mode.
+    pub direct: Direct,
+}
+
+/// Whether and where clients reach an account in Direct mode.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Direct {
+    /// Whether addresses are given to clients.
+    pub is_on: bool,
+    /// The host in addresses, if it is not that of the endpoint that the client uses.
+    pub host: Option<String>,
+    /// The port in addresses, if it is not that of the endpoint that the client uses.
+    pub port: Option<u16>,
+}
+
+impl Default for Direct {
+    /// On, at the endpoint that the client uses.
+    fn default() -> Self {
+        Self { is_on: true, host: None, port: None }
+    }
 }
 
 /// The region name of the account's only location, for clients that configure a region.
@@ -98,7 +118,7 @@ pub(crate) fn read(
 
 /// The endpoint that clients use from now on. All requests but the first go there, so it is the one
 /// that the first request used, unless the account sets another.
-fn endpoint(account: &Account, request: &Request) -> Result<String, ApiError> {
+pub(crate) fn endpoint(account: &Account, request: &Request) -> Result<String, ApiError> {
     if let Some(public) = &account.public_endpoint {
         return Ok(format!("{}/", public.trim_end_matches('/')));
     }
@@ -149,7 +169,8 @@ fn replication_policy() -> Value {
     object([
         ("asyncReplication", false.into()),
         ("minReplicaSetSize", Value::Int64(1)),
-        ("maxReplicasetSize", Value::Int64(4)),
+        // Clients in Direct mode read from a majority of so many replicas.
+        ("maxReplicasetSize", Value::Int64(1)),
     ])
 }
 
@@ -190,7 +211,7 @@ fn query_engine_configuration() -> Value {
     ])
 }
 
-fn object<'n>(fields: impl IntoIterator<Item = (&'n str, Value)>) -> Value {
+pub(crate) fn object<'n>(fields: impl IntoIterator<Item = (&'n str, Value)>) -> Value {
     let fields = fields.into_iter().map(|(name, value)| (name.to_owned(), value));
     fields.collect::<Object>().into()
 }

@@ -94,6 +94,10 @@ pub(crate) enum Target {
     Offers,
     /// `/offers/{id}`
     Offer(String),
+    /// `/addresses` of the account's own resources.
+    MasterAddresses,
+    /// `/addresses` of these ranges, with commas, of a container; of all ranges if empty.
+    Addresses(ContainerAddress, String),
     /// A resource type of the protocol that this server does not have.
     NotSupported(&'static str),
 }
@@ -110,8 +114,10 @@ impl Target {
             | Target::Conflicts(c)
             | Target::Conflict(c)
             | Target::Scripts(c, _)
-            | Target::Script(c, ..) => Some(c),
+            | Target::Script(c, ..)
+            | Target::Addresses(c, _) => Some(c),
             Target::Account
+            | Target::MasterAddresses
             | Target::Databases
             | Target::Database(_)
             | Target::Containers(_)
@@ -140,10 +146,22 @@ pub(crate) fn segments(path: &str) -> Result<Segments<'_>, BadPath> {
     Ok(out)
 }
 
-/// The segments of a whole address. The protocol has no query strings: text after a question mark
-/// is the rest of the id, from a client that does not encode question marks.
-pub(crate) fn segments_of<'p>(path: &'p str, query: Option<&str>) -> Result<Segments<'p>, BadPath> {
+/// The path at which clients in Direct mode ask for the addresses of ranges.
+pub(crate) const ADDRESSES: &str = "addresses";
+
+/// The segments of a whole address. The protocol has a query string at one path; elsewhere text
+/// after a question mark is the rest of the id, from a client that does not encode question marks.
+pub(crate) fn segments_of<'p>(
+    path: &'p str,
+    query: Option<&'p str>,
+) -> Result<Segments<'p>, BadPath> {
     let mut out = segments(path)?;
+    if out.first().is_some_and(|first| first == ADDRESSES) {
+        return match out.as_slice() {
+            [_] => addresses(query.unwrap_or_default()),
+            _ => Err(BadPath),
+        };
+    }
     let ends_in_id = out.len() % 2 == 0;
     if let (Some(query), Some(id)) = (query, out.last_mut().filter(|_| ends_in_id)) {
         let rest = percent_decode_str(query).decode_utf8().map_err(|_| BadPath)?;
@@ -154,9 +172,44 @@ pub(crate) fn segments_of<'p>(path: &'p str, query: Option<&str>) -> Result<Segm
     Ok(out)
 }
 
+/// The segments of a request for addresses: its path, the path whose addresses it asks for, and
+/// the numbers of the ranges.
+fn addresses(query: &str) -> Result<Segments<'_>, BadPath> {
+    let (mut of, mut ranges) = (None, Cow::Borrowed(""));
+    for field in query.split('&') {
+        let (name, value) = field.split_once('=').unwrap_or((field, ""));
+        let decode = |text| percent_decode_str(text).decode_utf8().map_err(|_| BadPath);
+        match decode(name)?.as_ref() {
+            "$resolveFor" => of = Some(decode(value)?),
+            "$partitionKeyRangeIds" => ranges = decode(value)?,
+            // `$filter` names the protocol, of which there is one.
+            _ => {}
+        }
+    }
+    let mut out = Segments::new();
+    out.push(Cow::Borrowed(ADDRESSES));
+    for segment in of.ok_or(BadPath)?.split('/').filter(|segment| !segment.is_empty()) {
+        if out.len() == SEGMENTS_MAX - 1 {
+            return Err(BadPath);
+        }
+        out.push(Cow::Owned(segment.to_owned()));
+    }
+    out.push(ranges);
+    Ok(out)
+}
+
+/// The segments that are signed: of a request for addresses those of which it asks the addresses.
+pub(crate) fn signed<'s, 'p>(segments: &'s [Cow<'p, str>]) -> &'s [Cow<'p, str>] {
+    match segments {
+        [first, of @ .., _] if first == ADDRESSES => of,
+        all => all,
+    }
+}
+
 /// The resource that the segments name.
 pub(crate) fn target(segments: &[Cow<'_, str>]) -> Result<Target, BadPath> {
     match segments {
+        [first, of @ .., ranges] if first == ADDRESSES => addresses_of(of, ranges),
         [] => Ok(Target::Account),
         [kind] if kind == "dbs" => Ok(Target::Databases),
         [kind] if kind == "offers" => Ok(Target::Offers),
@@ -169,6 +222,17 @@ pub(crate) fn target(segments: &[Cow<'_, str>]) -> Result<Target, BadPath> {
             )
         }
         _ => Err(BadPath),
+    }
+}
+
+fn addresses_of(of: &[Cow<'_, str>], ranges: &str) -> Result<Target, BadPath> {
+    match of {
+        [kind] if kind == "dbs" => Ok(Target::MasterAddresses),
+        [.., _feed] => match target(of)?.container() {
+            Some(container) => Ok(Target::Addresses(container.clone(), ranges.to_owned())),
+            None => Err(BadPath),
+        },
+        [] => Err(BadPath),
     }
 }
 

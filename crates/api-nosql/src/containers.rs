@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use engine::catalog::{NewSubject, OpaqueKind, OpaqueOwner, resource_etag};
-use engine::{Catalog, Container, ContainerSpec, Engine, RequestContext};
-use model::{DatabaseRid, ErrorKind, Object, Value};
+use engine::{Catalog, Container, ContainerSpec, Engine, PartitionRange, RangeId, RequestContext};
+use model::{DatabaseRid, ErrorKind, Lsn, Object, Value, epk};
 
 use crate::address::DatabaseAddress;
 use crate::errors::ApiError;
@@ -13,7 +14,7 @@ use crate::policy::ClientVersion;
 use crate::reply::{Reply, ReplyHeader};
 use crate::request::{Request, Verb};
 use crate::resource_query::{Resource, ResourceFeed};
-use crate::{Service, offers, policy, resolve, resource};
+use crate::{Service, offers, partition_key_header, policy, resolve, resource, scope};
 
 /// The quota of a container in KB that responses report (10 GB).
 const QUOTA_KB: u64 = 10 * 1024 * 1024;
@@ -104,7 +105,31 @@ pub(crate) async fn container(
             service.engine().delete_container(container.rid, request.if_match()).await?;
             Ok(Reply::no_content())
         }
-        Verb::Head | Verb::Post | Verb::Patch | Verb::Other => Err(ApiError::method_not_allowed()),
+        Verb::Head => {
+            ctx.served.charge += resource::READ_CHARGE;
+            ctx.served.ranges = positions(container, request)?;
+            Ok(Reply::ok(Bytes::new()))
+        }
+        Verb::Post | Verb::Patch | Verb::Other => Err(ApiError::method_not_allowed()),
+    }
+}
+
+/// The position of the range that the request names, or else of all ranges: clients in Direct mode
+/// ask for it to learn how far a range is.
+fn positions(container: &Container, request: &Request) -> Result<Vec<(RangeId, Lsn)>, ApiError> {
+    let routing = container.routing();
+    let of = |range: &PartitionRange| vec![(range.id, range.lsn())];
+    if let Some(id) = scope::range_id(request)? {
+        return Ok(of(routing.by_id(id).ok_or(engine::Error::RangeGone)?));
+    }
+    let definition = &container.spec.partition_key;
+    match partition_key_header::scope_key(container, request)? {
+        Some(key) if key.0.len() == definition.paths.len() => {
+            Ok(of(routing.locate(&epk::effective_partition_key(definition, &key))))
+        }
+        Some(_) | None => {
+            Ok(routing.ranges().iter().map(|range| (range.id, range.lsn())).collect())
+        }
     }
 }
 
@@ -153,7 +178,7 @@ fn quota_list(items: i64, size_kb: u64) -> String {
 }
 
 fn statistics(engine: &Engine, container: &Container) -> Value {
-    let of_range = |(range, items, bytes): (engine::RangeId, u64, u64)| {
+    let of_range = |(range, items, bytes): (RangeId, u64, u64)| {
         let mut out = Object::with_capacity(5);
         out.insert("id", range.to_string().into());
         out.insert("sizeInKB", resource::int(kilobytes(bytes)));

@@ -1,5 +1,6 @@
 //! Databases: create, read, delete, list, query.
 
+use bytes::Bytes;
 use engine::catalog::{NewSubject, resource_etag};
 use engine::{Database, RequestContext};
 use model::{ErrorKind, Object, Value};
@@ -30,9 +31,12 @@ pub(crate) async fn feed(
             let feed = ResourceFeed { parent_rid: String::new(), key: "Databases", resources };
             feed.answer(service, request).await
         }
-        Verb::Head | Verb::Put | Verb::Patch | Verb::Delete | Verb::Other => {
-            Err(ApiError::method_not_allowed())
+        // Clients in Direct mode ask for it to learn how far the account's resources are.
+        Verb::Head => {
+            ctx.served.charge += resource::READ_CHARGE;
+            Ok(Reply::ok(Bytes::new()))
         }
+        Verb::Put | Verb::Patch | Verb::Delete | Verb::Other => Err(ApiError::method_not_allowed()),
     }
 }
 

@@ -204,6 +204,20 @@ impl ApiError {
         }
     }
 
+    /// 410 for a client that has another container under the name that it sends: it reads the
+    /// container again.
+    pub(crate) fn stale_name() -> Self {
+        let message = "The container was created again under its name. Read it again and retry.";
+        Self { wire: wire(410, 1000, "Gone"), ..Self::new(ErrorKind::RangeGone, message) }
+    }
+
+    /// 410 for a client that uses an address which was never given: it asks for addresses again.
+    pub(crate) fn stale_address() -> Self {
+        let message = "The request came to an address that no range has. Read the addresses again \
+                       and retry.";
+        Self { wire: wire(410, 0, "Gone"), ..Self::new(ErrorKind::RangeGone, message) }
+    }
+
     /// 405.
     pub(crate) fn method_not_allowed() -> Self {
         Self {
@@ -294,6 +308,11 @@ impl ApiError {
     pub(crate) fn retry_after_ms(&self) -> Option<u64> {
         let wait = self.retry_after()?;
         Some(u64::try_from(wait.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX).max(1))
+    }
+
+    /// Whether a read was refused because the client is ahead of its range.
+    pub(crate) fn is_ahead_of_session(&self) -> bool {
+        matches!(self.kind, ErrorKind::SessionNotAvailable)
     }
 
     /// Whether the request was refused because of its sender.

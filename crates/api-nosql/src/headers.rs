@@ -289,8 +289,11 @@ const SERIALIZATION_FORMATS: &[&str] = &["JsonText", "CosmosBinary", "HybridRow"
 /// The oldest supported version of the protocol.
 const API_VERSION_MIN: &str = "2015-12-16";
 
+/// The version that clients are advised to use.
+pub(crate) const API_VERSION_NEWEST: &str = "2020-07-15";
+
 /// Versions are dates, so texts of the right form compare correctly.
-fn is_api_version(text: &str) -> bool {
+pub(crate) fn is_api_version(text: &str) -> bool {
     let shaped = text.len() == 10
         && text.bytes().enumerate().all(|(i, b)| match i {
             4 | 7 => b == b'-',

@@ -20,6 +20,7 @@ pub(crate) use reply::StaticHeaders;
 use crate::Service;
 use crate::address;
 use crate::errors::ApiError;
+use crate::observe::Wire;
 use crate::service::Denied;
 
 impl Service {
@@ -37,7 +38,7 @@ impl Service {
         let (parts, body) = request.into_parts();
         let location = request::location(&parts, source.scheme);
         let head = request::head(&parts, source);
-        let mut exchange = self.exchange(&head);
+        let mut exchange = self.exchange(&head, Wire::Http);
         let answer = async {
             let segments = address::segments_of(head.path, parts.uri.query());
             let target = self.admit(&head, segments, &mut exchange)?;
@@ -60,7 +61,7 @@ impl Service {
         reason: String,
     ) -> Response<Full<Bytes>> {
         let head = request::head(parts, source);
-        let mut exchange = self.exchange(&head);
+        let mut exchange = self.exchange(&head, Wire::Http);
         let (reply, envelope) = self.forbid(reason, &mut exchange);
         let location = request::location(parts, source.scheme);
         reply::response(reply, envelope, location, self.static_headers())

@@ -11,6 +11,7 @@
 mod access;
 mod account;
 mod address;
+mod addresses;
 mod admin_query;
 mod auth;
 mod batch;
@@ -53,6 +54,7 @@ mod request;
 mod resolve;
 mod resource;
 mod resource_query;
+mod rntbd;
 mod routes;
 mod scope;
 mod script_functions;
@@ -65,7 +67,7 @@ mod system_properties;
 mod test_support;
 mod users;
 
-pub use self::account::{Account, Consistency};
+pub use self::account::{Account, Consistency, Direct};
 pub use admin_query::{
     AdminQuery, AdminQueryError, AdminQueryPage, Condition, Explanation, Outcome,
     PartitionExplanation, PartitionWork, QueryErrorSpan,
@@ -73,7 +75,11 @@ pub use admin_query::{
 pub use auth::sign;
 pub use faults::{FaultInjector, FaultSubject, InjectedAnswer};
 pub use manage::ManagementError;
-pub use observe::{Observation, RequestedConsistency, WireFormat};
+pub use observe::{Observation, RequestedConsistency, Wire, WireFormat};
 pub use operation::Operation;
+pub use rntbd::{
+    BadFrame, Demand, DirectClient, Frame, FrameAnswer, FrameId, Greeting, HEAD_BYTES_MAX,
+    RefusedFrame, head_length, is_direct,
+};
 pub use script::Limits as ScriptLimits;
 pub use service::{Denied, Hooks, Service};

@@ -37,9 +37,34 @@ const CONSISTENCY_NAMES: &[(&str, RequestedConsistency)] = &[
     ("Strong", RequestedConsistency::GlobalStrong),
 ];
 
+/// The protocol that a request came by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Wire {
+    /// HTTP, in clear text or over TLS.
+    #[default]
+    Http,
+    /// RNTBD, of clients in Direct mode.
+    Rntbd,
+}
+
+impl Wire {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [Wire; 2] = [Wire::Http, Wire::Rntbd];
+
+    /// Its name in metrics and the log.
+    pub fn name(self) -> &'static str {
+        match self {
+            Wire::Http => "http",
+            Wire::Rntbd => "rntbd",
+        }
+    }
+}
+
 /// The wire format of a request and its reply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WireFormat {
+    /// The protocol.
+    pub wire: Wire,
     /// The consistency that the request asks for.
     pub consistency: RequestedConsistency,
     /// Whether the client accepts binary JSON.

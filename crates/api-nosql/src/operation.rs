@@ -51,13 +51,15 @@ pub enum Operation {
     Script,
     /// A call of a stored procedure.
     ExecuteProcedure,
+    /// Reads of the addresses for Direct mode.
+    Addresses,
     /// All other requests, and those refused before their kind was known.
     Other,
 }
 
 impl Operation {
     /// All of them, in the order of their numbers.
-    pub const ALL: [Operation; 21] = [
+    pub const ALL: [Operation; 22] = [
         Operation::Account,
         Operation::Database,
         Operation::Container,
@@ -78,6 +80,7 @@ impl Operation {
         Operation::DeletePartitionKey,
         Operation::Script,
         Operation::ExecuteProcedure,
+        Operation::Addresses,
         Operation::Other,
     ];
 
@@ -104,6 +107,7 @@ impl Operation {
             Operation::DeletePartitionKey => "delete_partition_key",
             Operation::Script => "script",
             Operation::ExecuteProcedure => "execute_procedure",
+            Operation::Addresses => "addresses",
             Operation::Other => "other",
         }
     }
@@ -113,6 +117,7 @@ impl Operation {
     pub(crate) fn of(request: &Request) -> Self {
         match request.target {
             Target::Account => Operation::Account,
+            Target::MasterAddresses | Target::Addresses(..) => Operation::Addresses,
             Target::Databases | Target::Database(_) => Operation::Database,
             Target::Containers(_) | Target::Container(_) => Operation::Container,
             Target::Offers | Target::Offer(_) => Operation::Offer,

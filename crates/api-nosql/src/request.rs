@@ -55,7 +55,7 @@ pub(crate) struct RequestHead<'r> {
     /// About how many bytes the head took on the wire.
     pub bytes: usize,
     /// The address at which the client reached the server, which ends with a slash, if the request
-    /// states it and has use for it: only the account's description does.
+    /// states it and has use for it: only those for addresses do.
     pub endpoint: Option<String>,
     pub headers: Headers,
     /// What only clients in Direct mode send.
@@ -69,7 +69,11 @@ pub(crate) struct DirectFields {
     /// The replica whose address the client used.
     pub replica: Option<Replica>,
     /// The container that the client has under the name that it sends.
-    pub container_rid: Option<ContainerRid>,
+    pub container: Option<ContainerRid>,
+    /// Whether the client has something else under that name.
+    pub is_unknown_container: bool,
+    /// For how many milliseconds the client waits for the answer.
+    pub remaining_ms: Option<u32>,
 }
 
 impl RequestHead<'_> {
@@ -89,7 +93,6 @@ pub(crate) struct Request {
     pub endpoint: Option<String>,
     pub headers: Headers,
     /// As in [`RequestHead`].
-    #[expect(dead_code, reason = "read by the first wire that fills it")]
     pub direct: Option<DirectFields>,
     pub body: Bytes,
 }
@@ -156,6 +159,8 @@ impl Request {
                 | Target::Scripts(..)
                 | Target::NotSupported(_) => self.is_query(),
                 Target::Account
+                | Target::MasterAddresses
+                | Target::Addresses(..)
                 | Target::Database(_)
                 | Target::Container(_)
                 | Target::Item(..)

@@ -9,6 +9,7 @@ use model::{ContainerRid, DatabaseRid, EncryptionKeyRid, ErrorKind, PermissionRi
 use crate::address::{ContainerAddress, DatabaseAddress, Target, UserAddress};
 use crate::errors::ApiError;
 use crate::headers::HeaderName;
+use crate::replica;
 use crate::request::Request;
 
 /// The database that an address names. If it does not exist, the error is that of a missing
@@ -38,8 +39,15 @@ pub(crate) fn container_of(
     } else {
         ErrorKind::OwnerNotFound
     };
-    let container = container(catalog, address, missing)?;
+    let container = match container(catalog, address, missing) {
+        // The client has a container that is gone: it learns that from reading it again.
+        Err(_) if request.direct.is_some_and(|direct| direct.container.is_some()) => {
+            return Err(ApiError::stale_name());
+        }
+        found => found?,
+    };
     check_intended(&container, request)?;
+    replica::check(&container, request)?;
     Ok(Some(container))
 }
 

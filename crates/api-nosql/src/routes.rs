@@ -11,8 +11,9 @@ use crate::operation::Operation;
 use crate::reply::Reply;
 use crate::request::{Request, Verb};
 use crate::{
-    Service, account, batch, bulk, conflicts, containers, databases, encryption_keys, execute,
-    feed, items, offers, partition_key_ranges, permissions, query, query_plan, scripts, users,
+    Service, account, addresses, batch, bulk, conflicts, containers, databases, encryption_keys,
+    execute, feed, items, offers, partition_key_ranges, permissions, query, query_plan, scripts,
+    users,
 };
 
 /// Calls the handler of the request. `container` is the resolved container of the target. Handlers
@@ -54,6 +55,7 @@ pub(crate) async fn route(
         | Operation::PartitionKeyRanges
         | Operation::DeletePartitionKey
         | Operation::Script
+        | Operation::Addresses
         | Operation::Other => {
             Box::pin(resource_of_container(service, ctx, container, request)).await
         }
@@ -70,6 +72,7 @@ async fn resource_of_container(
     match &request.target {
         Target::Container(_) => containers::container(service, ctx, container, request).await,
         Target::PartitionKeyRanges(_) => partition_key_ranges::feed(ctx, container, request),
+        Target::Addresses(_, ranges) => addresses::of(service, ctx, container, ranges, request),
         Target::PartitionKeyDelete(_) if request.verb == Verb::Post => {
             items::delete_partition_key(service, ctx, container, request).await
         }
@@ -83,6 +86,7 @@ async fn resource_of_container(
             Err(ApiError::method_not_allowed())
         }
         Target::Account
+        | Target::MasterAddresses
         | Target::Databases
         | Target::Database(_)
         | Target::Containers(_)
@@ -106,6 +110,7 @@ async fn resource_of_account(
 ) -> Result<Reply, ApiError> {
     match &request.target {
         Target::Account => account::read(service, ctx, request),
+        Target::MasterAddresses => addresses::of_master(service, ctx, request),
         Target::Databases => databases::feed(service, ctx, request).await,
         Target::Database(address) => databases::database(service, ctx, address, request).await,
         Target::Containers(address) => containers::feed(service, ctx, address, request).await,
@@ -132,6 +137,7 @@ async fn resource_of_account(
         | Target::Conflicts(_)
         | Target::Conflict(_)
         | Target::Scripts(..)
-        | Target::Script(..) => Err(ApiError::missing(ErrorKind::OwnerNotFound)),
+        | Target::Script(..)
+        | Target::Addresses(..) => Err(ApiError::missing(ErrorKind::OwnerNotFound)),
     }
 }

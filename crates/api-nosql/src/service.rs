@@ -19,7 +19,7 @@ use crate::errors::ApiError;
 use crate::faults::{FaultInjector, FaultSubject};
 use crate::headers::HeaderName;
 use crate::http::StaticHeaders;
-use crate::observe::{Observation, WireFormat};
+use crate::observe::{Observation, Wire, WireFormat};
 use crate::operation::Operation;
 use crate::reply::{Envelope, Reply};
 use crate::request::{Request, RequestHead};
@@ -31,6 +31,10 @@ static NOTHING_SERVED: LazyLock<Served> = LazyLock::new(Served::default);
 
 /// Longest activity id of a client that is echoed.
 const ACTIVITY_ID_BYTES_MAX: usize = 128;
+
+/// How often, and after which pauses, a read is tried whose client is ahead of its range.
+const POSITION_TRIES: u32 = 3;
+const POSITION_PAUSE: Duration = Duration::from_millis(5);
 
 /// The NoSQL API of one account over one engine.
 pub struct Service {
@@ -104,6 +108,7 @@ impl Exchange<'_> {
         let container = self.container.as_deref();
         debug!(
             activity = ?self.activity,
+            wire = self.format.wire.name(),
             method = %self.method,
             // A path has no secrets; a query string can have some, in addresses of other APIs.
             path = self.path,
@@ -175,7 +180,7 @@ impl Service {
     }
 
     /// What a service knows of a request that has just arrived.
-    pub(crate) fn exchange<'r>(&self, head: &RequestHead<'r>) -> Exchange<'r> {
+    pub(crate) fn exchange<'r>(&self, head: &RequestHead<'r>, wire: Wire) -> Exchange<'r> {
         let RequestHead { method, path, source, .. } = *head;
         Exchange {
             activity: self.activity_id(head),
@@ -187,7 +192,7 @@ impl Service {
             is_container: false,
             operation: Operation::Other,
             identity: None,
-            format: WireFormat::default(),
+            format: WireFormat { wire, ..WireFormat::default() },
             ctx: None,
         }
     }
@@ -268,7 +273,8 @@ impl Service {
         let identity =
             self.identify(head, &segments).inspect_err(|error| exchange.denied(error))?;
         exchange.identity = Some(identity);
-        exchange.format = headers::validate(&head.headers, self.account.consistency)?;
+        let format = headers::validate(&head.headers, self.account.consistency)?;
+        exchange.format = WireFormat { wire: exchange.format.wire, ..format };
         Ok(target)
     }
 
@@ -297,7 +303,36 @@ impl Service {
         }
         let (container, operation) = (exchange.container.as_ref(), exchange.operation);
         ctx.admission = admission;
-        routes::route(self, ctx, container, operation, &request).await
+        let remaining = request.direct.and_then(|direct| direct.remaining_ms);
+        ctx.deadline = remaining.map(|ms| exchange.received + Duration::from_millis(ms.into()));
+        let reply = routes::route(self, ctx, container, operation, &request).await;
+        match reply {
+            Err(error) if request.direct.is_some() && error.is_ahead_of_session() => {
+                // Boxed, because it is rare and would enlarge the future of every request.
+                Box::pin(self.answer_when_reached(error, ctx, container, operation, &request)).await
+            }
+            reply => reply,
+        }
+    }
+
+    /// Answers a read of a client that is ahead of its range, for a short time: clients in Direct
+    /// mode try again many times, and then give up.
+    async fn answer_when_reached(
+        &self,
+        mut error: ApiError,
+        ctx: &mut RequestContext,
+        container: Option<&Arc<Container>>,
+        operation: Operation,
+        request: &Request,
+    ) -> Result<Reply, ApiError> {
+        for _ in 0..POSITION_TRIES {
+            self.clock().sleep(POSITION_PAUSE).await;
+            match routes::route(self, ctx, container, operation, request).await {
+                Err(again) if again.is_ahead_of_session() => error = again,
+                reply => return reply,
+            }
+        }
+        Err(error)
     }
 
     /// The reply to a request that is refused because of its origin.
@@ -317,6 +352,7 @@ impl Service {
         head: &RequestHead<'_>,
         segments: &Segments<'_>,
     ) -> Result<Identity, ApiError> {
+        let segments = address::signed(segments);
         let signed = Signed { method: head.method, segments, headers: &head.headers };
         let now = self.clock().now();
         let authenticator = self.authenticator.load();

@@ -135,10 +135,11 @@ impl fmt::Display for DatabaseRid {
 impl ContainerRid {
     /// Reads the 12-character text form.
     pub fn parse(text: &str) -> Option<Self> {
-        Self::from_bytes(decode(text)?)
+        Self::of_bytes(decode(text)?)
     }
 
-    fn from_bytes(bytes: [u8; 8]) -> Option<Self> {
+    /// Reads the bytes behind the text form.
+    pub fn of_bytes(bytes: [u8; 8]) -> Option<Self> {
         let (database, number) = split_database(bytes);
         (number & CONTAINER_BIT != 0).then_some(Self { database, number: number & !CONTAINER_BIT })
     }
@@ -191,7 +192,7 @@ pub fn child_rid(container: ContainerRid, kind: ChildKind, number: u64) -> Strin
 pub fn parse_child_rid(text: &str) -> Option<(ContainerRid, ChildKind, u64)> {
     let bytes: [u8; 16] = decode(text)?;
     let (container, rest) = bytes.split_first_chunk()?;
-    let container = ContainerRid::from_bytes(*container)?;
+    let container = ContainerRid::of_bytes(*container)?;
     let tagged = u64::from_le_bytes(rest.try_into().ok()?);
     let nibble = tagged >> CHILD_NUMBER_BITS;
     let kind = ChildKind::ALL.into_iter().find(|kind| kind.nibble() == nibble)?;

@@ -27,6 +27,7 @@ use crate::connections::{
 use crate::explorer::Explorer;
 use crate::health::Health;
 use crate::listen::Peer;
+use crate::metrics::DirectCounters;
 use crate::origins::OriginPolicy;
 use crate::protocol::{Connection, Protocol, Recognition};
 use crate::room::Demand;
@@ -46,6 +47,8 @@ pub(crate) struct Gateway {
     pub(crate) connections: Connections,
     pub(crate) origin_policy: OriginPolicy,
     pub(crate) http: http1::Builder,
+    /// Counts of Direct mode.
+    pub(crate) direct: Arc<DirectCounters>,
 }
 
 /// How HTTP is read, for requests whose heads have at most so many bytes.
@@ -179,6 +182,7 @@ pub(crate) mod tests {
             public_endpoint: None,
             consistency: Consistency::Session,
             local_auth: true,
+            direct: api_nosql::Direct::default(),
         };
         let long = Duration::from_secs(3600);
         let limits = ConnectionLimits { open_max: 1, head: long, body: long };
@@ -189,6 +193,7 @@ pub(crate) mod tests {
         let health = Arc::new(Health::new(engine.clone()));
         let connections = Connections::new(limits);
         let requests = Arc::new(Requests::default());
+        let direct = Arc::clone(&requests.direct);
         let metrics = Metrics::new(&engine, requests, connections.clone(), Arc::clone(&health));
         let service_of_admin = Arc::clone(&service);
         let admin = Admin::new(engine.clone(), service_of_admin, keys, metrics, None, long, true);
@@ -205,6 +210,7 @@ pub(crate) mod tests {
             connections,
             origin_policy,
             http,
+            direct,
         };
         (gateway, engine)
     }

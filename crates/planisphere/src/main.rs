@@ -19,6 +19,7 @@ mod connection_threads;
 mod connections;
 mod data_dir;
 mod data_dir_check;
+mod direct;
 mod directory;
 mod explorer;
 mod faults;

@@ -10,6 +10,7 @@ use account::Scheme;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 
 use crate::connections::Activity;
+use crate::direct::Rntbd;
 use crate::gateway::{Api, Gateway, Http};
 use crate::http2::Http2;
 use crate::listen::Peer;
@@ -24,6 +25,8 @@ pub(crate) enum Wire {
     Http(Api),
     /// HTTP/2, which is refused.
     Http2,
+    /// RNTBD, of clients in Direct mode.
+    Rntbd,
 }
 
 /// A protocol that serves connections.
@@ -66,6 +69,7 @@ impl Wire {
         match self {
             Wire::Http(_) => Http::recognise(start),
             Wire::Http2 => Http2::recognise(start),
+            Wire::Rntbd => Rntbd::recognise(start),
         }
     }
 
@@ -78,6 +82,7 @@ impl Wire {
             Wire::Http(api) => Http(api).serve(stream, connection).await,
             // Boxed, so that other connections do not carry its state.
             Wire::Http2 => Box::pin(Http2.serve(stream, connection)).await,
+            Wire::Rntbd => Box::pin(Rntbd.serve(stream, connection)).await,
         }
     }
 }

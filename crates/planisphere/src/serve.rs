@@ -132,6 +132,7 @@ fn new_gateway(
             .filter(|url| !url.is_empty()),
         consistency: Consistency::Session,
         local_auth: settings.account.local_auth == Switch::On,
+        direct: api_nosql::Direct::default(),
     };
     let requests = Arc::new(Requests::default());
     let limits = request_limits(settings);
@@ -151,6 +152,7 @@ fn new_gateway(
     let limits = connection_limits(settings);
     let connections = Connections::new(limits);
     let health = Arc::new(Health::new(engine.clone()));
+    let direct = Arc::clone(&requests.direct);
     let metrics = Metrics::new(engine, requests, connections.clone(), Arc::clone(&health));
     let admin = Admin::new(
         engine.clone(),
@@ -164,7 +166,18 @@ fn new_gateway(
     let tls = Tls::new(settings.data_dir(), certificate_names(settings));
     let origin_policy = origin_policy(settings);
     let http = gateway::http(settings.limits.header_bytes_max);
-    Gateway { service, tables, admin, explorer, health, tls, connections, origin_policy, http }
+    Gateway {
+        service,
+        tables,
+        admin,
+        explorer,
+        health,
+        tls,
+        connections,
+        origin_policy,
+        http,
+        direct,
+    }
 }
 
 /// Which hosts and origins are accepted while a key is well known.

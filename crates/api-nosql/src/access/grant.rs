@@ -81,7 +81,7 @@ impl Grant {
         let is_whole = self.child.is_none() && self.key.is_none();
         let is_granted = match &request.target {
             Target::Container(_) => is_read || (is_whole && self.may_write),
-            Target::PartitionKeyRanges(_) => is_read,
+            Target::PartitionKeyRanges(_) | Target::Addresses(..) => is_read,
             _ if !is_read && !self.may_write => false,
             Target::Items(_) | Target::PartitionKeyDelete(_) => {
                 self.child.is_none() && self.has_keys_of(container, request, operation)
@@ -101,6 +101,7 @@ impl Grant {
             }
             Target::Conflicts(_) | Target::Conflict(_) | Target::Scripts(..) => is_whole,
             Target::Account
+            | Target::MasterAddresses
             | Target::Databases
             | Target::Database(_)
             | Target::Containers(_)

@@ -135,6 +135,11 @@ impl StaticHeaders {
         Self { last_state_change, owners: ArcSwap::default() }
     }
 
+    /// When the server began to serve.
+    pub(crate) fn last_state_change(&self) -> &str {
+        self.last_state_change.to_str().unwrap_or_default()
+    }
+
     fn owners(&self, container: &Container) -> Arc<Owners> {
         if let Some(known) = self.owners.load().get(&container.rid) {
             return Arc::clone(known);

@@ -7,13 +7,14 @@ use hyper::header::{HOST, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::http::uri::Authority;
 
+use crate::address;
 use crate::headers::{HeaderName, Headers};
 use crate::request::RequestHead;
 
 /// The head of a request.
 pub(super) fn head(parts: &Parts, source: RequestSource) -> RequestHead<'_> {
     let path = parts.uri.path();
-    let is_for_account = path.bytes().all(|byte| byte == b'/');
+    let has_use_for_endpoint = matches!(path.trim_matches('/'), "" | address::ADDRESSES);
     let mut headers = Headers::new();
     for (name, value) in &parts.headers {
         if let Some(name) = HeaderName::of(name.as_str()) {
@@ -24,7 +25,7 @@ pub(super) fn head(parts: &Parts, source: RequestSource) -> RequestHead<'_> {
         method: parts.method.as_str(),
         path,
         bytes: head_bytes(parts),
-        endpoint: is_for_account.then(|| endpoint(parts, source.scheme)).flatten(),
+        endpoint: has_use_for_endpoint.then(|| endpoint(parts, source.scheme)).flatten(),
         headers,
         direct: None,
         source,
@@ -88,6 +89,7 @@ mod tests {
         assert_eq!(endpoint("http://b:2/", &[("host", "a")]).as_deref(), Some("https://b:2/"));
         assert_eq!(endpoint("/", &[("host", "a/b")]), None);
         assert_eq!(endpoint("/", &[]), None);
+        assert_eq!(endpoint("//addresses/", &[("host", "a")]).as_deref(), Some("https://a/"));
         assert_eq!(endpoint("/dbs", &[("host", "a")]), None);
     }
 }

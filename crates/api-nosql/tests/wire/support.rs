@@ -132,6 +132,7 @@ pub(crate) fn account() -> Account {
         public_endpoint: None,
         consistency: Consistency::Session,
         local_auth: true,
+        direct: api_nosql::Direct::default(),
     }
 }
 

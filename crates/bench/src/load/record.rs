@@ -143,6 +143,7 @@ async fn indexed_or_not(harness: &Harness, is_indexed: bool) -> anyhow::Result<A
         public_endpoint: None,
         consistency: Consistency::Session,
         local_auth: true,
+        direct: api_nosql::Direct::default(),
     };
     let service = Service::new(harness.engine.clone(), account);
     post(&service, "/dbs", r#"{"id":"db"}"#.to_owned()).await?;

@@ -47,6 +47,7 @@ async fn fixture(ranges: u32) -> Fixture {
         public_endpoint: None,
         consistency: Consistency::Session,
         local_auth: true,
+        direct: api_nosql::Direct::default(),
     };
     let requests = Arc::new(Requests::default());
     let observer: Arc<dyn account::Observer<api_nosql::Observation>> =

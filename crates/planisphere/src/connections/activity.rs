@@ -1,8 +1,8 @@
 //! The activity of one connection and its start time, in one atomic word.
 
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
@@ -62,7 +62,15 @@ pub(crate) struct Activity {
     moved: AtomicU64,
     /// Whether the next bytes of a body must come from the client.
     awaits_body: AtomicBool,
+    end: Mutex<End>,
     common: Arc<Common>,
+}
+
+/// For a connection that ends itself.
+#[derive(Debug, Default)]
+struct End {
+    is_asked: bool,
+    waker: Option<Waker>,
 }
 
 const PHASE_BITS: u32 = 3;
@@ -72,8 +80,17 @@ impl Activity {
         let [word, incomplete, small_replies, large_replies, moved] =
             [(); 5].map(|()| AtomicU64::new(0));
         let awaits_body = AtomicBool::new(false);
-        let activity =
-            Self { word, incomplete, small_replies, large_replies, moved, awaits_body, common };
+        let end = Mutex::default();
+        let activity = Self {
+            word,
+            incomplete,
+            small_replies,
+            large_replies,
+            moved,
+            awaits_body,
+            end,
+            common,
+        };
         activity.enter(Phase::Fresh);
         activity
     }
@@ -118,16 +135,54 @@ impl Activity {
         self.hold(0);
         let size = body.size_hint().exact().unwrap_or_default();
         if is_small(size) {
-            let unsent = self.small_replies.load(Ordering::Relaxed) + size;
-            self.small_replies.store(unsent, Ordering::Relaxed);
+            self.count_small(size);
             return body;
         }
-        Full::new(Bytes::from_owner(Kept::new(bytes_of(body), Arc::clone(self))))
+        Full::new(self.keep(bytes_of(body)))
+    }
+
+    /// Counts bytes of a small reply until all is sent.
+    pub(crate) fn count_small(&self, size: u64) {
+        let unsent = self.small_replies.load(Ordering::Relaxed) + size;
+        self.small_replies.store(unsent, Ordering::Relaxed);
+    }
+
+    /// Counts the bytes of a large reply until they are dropped.
+    pub(crate) fn keep(self: &Arc<Self>, bytes: Bytes) -> Bytes {
+        Bytes::from_owner(Kept::new(bytes, Arc::clone(self)))
+    }
+
+    /// For connections that end themselves: whether this one is asked to, once no request is in
+    /// progress. `cx` is woken when it is asked.
+    pub(crate) fn poll_asked_to_end(&self, cx: &Context<'_>) -> bool {
+        let mut end = self.end.lock().unwrap_or_else(PoisonError::into_inner);
+        let End { is_asked, waker } = &mut *end;
+        match waker {
+            Some(waker) => waker.clone_from(cx.waker()),
+            None => *waker = Some(cx.waker().clone()),
+        }
+        *is_asked
+    }
+
+    /// Asks a connection to end itself. Returns false if it can't.
+    pub(super) fn ask_to_end(&self) -> bool {
+        let mut end = self.end.lock().unwrap_or_else(PoisonError::into_inner);
+        end.is_asked = true;
+        let waker = end.waker.clone();
+        drop(end);
+        let can = waker.is_some();
+        waker.into_iter().for_each(Waker::wake);
+        can
+    }
+
+    /// Records that all small replies so far were sent.
+    pub(crate) fn all_sent(&self) {
+        self.small_replies.store(0, Ordering::Relaxed);
     }
 
     /// Records that all data so far was sent.
     pub(crate) fn flushed(&self) {
-        self.small_replies.store(0, Ordering::Relaxed);
+        self.all_sent();
         // A pipelined reply may be queued without having been started.
         if self.large_replies.load(Ordering::Relaxed) == 0 {
             self.advance(Phase::Replying, Phase::Idle);

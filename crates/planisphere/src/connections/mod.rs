@@ -77,6 +77,17 @@ struct Entry {
     task: AbortHandle,
 }
 
+impl Entry {
+    /// Ends the connection. One that has several requests at a time ends itself if it is idle,
+    /// because a request can have begun in the meantime.
+    fn end(&self) {
+        let is_idle = self.activity.phase().is_between_requests();
+        if !(is_idle && self.activity.ask_to_end()) {
+            self.task.abort();
+        }
+    }
+}
+
 impl Connections {
     /// An empty set; a task that ends overdue connections runs on the current runtime.
     pub(crate) fn new(limits: ConnectionLimits) -> Self {
@@ -211,7 +222,7 @@ impl OpenConnections {
         let (ending, staying): (Vec<_>, Vec<_>) =
             self.by_id.values().partition(|entry| ends(entry, entry.activity.current()));
         for entry in ending {
-            entry.task.abort();
+            entry.end();
         }
         staying.len()
     }
@@ -225,7 +236,7 @@ impl OpenConnections {
             .min_by_key(|(current, _)| current.since);
         let Some((_, id)) = longest else { return false };
         if let Some(entry) = self.by_id.remove(&id) {
-            entry.task.abort();
+            entry.end();
         }
         true
     }

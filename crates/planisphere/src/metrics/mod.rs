@@ -4,6 +4,7 @@
 //! Counts of requests are in [`requests`]; everything else is read from the engine when metrics are
 //! requested. `docs/operations.md` lists all metrics.
 
+mod direct;
 mod formats;
 mod jobs;
 mod partitions;
@@ -19,6 +20,7 @@ use prometheus_client::registry::Registry;
 use crate::connections::Connections;
 use crate::health::Health;
 
+pub(crate) use direct::DirectCounters;
 pub(crate) use formats::{FormatCounters, FormatCounts};
 use process::Process;
 pub(crate) use requests::Requests;
@@ -45,6 +47,7 @@ impl Metrics {
         let mut registry = Registry::default();
         registry.register_collector(Box::new(Arc::clone(&process)));
         registry.register_collector(Box::new(Arc::clone(&requests)));
+        registry.register_collector(Box::new(Arc::clone(&requests.direct)));
         registry.register_collector(Box::new(partitions::Partitions::new(engine.clone())));
         registry.register_collector(Box::new(jobs::Jobs { engine: engine.clone() }));
         Self { registry, requests, process, health }

@@ -4,17 +4,18 @@
 //! additions, nothing allocated and nothing locked.
 
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use account::Observer;
-use api_nosql::{Observation, Operation};
+use api_nosql::{Observation, Operation, Wire};
 use api_table::Operation as TableOperation;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 
-use super::FormatCounters;
+use super::{DirectCounters, FormatCounters};
 
 /// Upper bounds of the latency buckets, in nanoseconds.
 const BOUNDS: [u64; 17] = [
@@ -47,7 +48,8 @@ const STATUSES: [u16; 25] = [
 #[derive(Debug, Default)]
 pub(crate) struct Requests {
     pub(crate) formats: FormatCounters,
-    operations: [OperationCounters; Operation::ALL.len()],
+    pub(crate) direct: Arc<DirectCounters>,
+    operations: [[OperationCounters; Operation::ALL.len()]; Wire::ALL.len()],
     of_tables: [OperationCounters; TableOperation::ALL.len()],
 }
 
@@ -74,7 +76,8 @@ impl OperationCounters {
 
 impl Observer<Observation> for Requests {
     fn answered(&self, observation: &Observation) {
-        let counts = &self.operations[observation.operation as usize];
+        let operations = &self.operations[observation.format.wire as usize];
+        let counts = &operations[observation.operation as usize];
         counts.count(observation.status, observation.elapsed);
         self.formats.count(&observation.format);
     }
@@ -88,27 +91,37 @@ impl Observer<api_table::Observation> for Requests {
 }
 
 impl Requests {
-    /// Counts with the labels of their API and operation.
-    fn each(&self) -> impl Iterator<Item = (&'static str, &'static str, &OperationCounters)> {
-        let nosql = Operation::ALL.into_iter().zip(&self.operations);
+    /// Counts with the labels of their API, wire and operation.
+    fn each(
+        &self,
+    ) -> impl Iterator<Item = ([(&'static str, &'static str); 3], &OperationCounters)> {
+        let labels = |api, wire: Wire, operation| {
+            [("api", api), ("wire", wire.name()), ("operation", operation)]
+        };
+        let nosql = Wire::ALL.into_iter().zip(&self.operations).flat_map(move |(wire, counts)| {
+            let operations = Operation::ALL.into_iter().zip(counts);
+            operations
+                .map(move |(operation, counts)| (labels("nosql", wire, operation.name()), counts))
+        });
         let tables = TableOperation::ALL.into_iter().zip(&self.of_tables);
-        nosql
-            .map(|(operation, counts)| ("nosql", operation.name(), counts))
-            .chain(tables.map(|(operation, counts)| ("table", operation.name(), counts)))
+        let tables = tables.map(move |(operation, counts)| {
+            (labels("table", Wire::Http, operation.name()), counts)
+        });
+        nosql.chain(tables)
     }
 
     fn encode_counts(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let help = "Requests answered";
         let mut family =
             encoder.encode_descriptor("planisphere_requests", help, None, MetricType::Counter)?;
-        for (api, operation, counts) in self.each() {
+        for ([api, wire, operation], counts) in self.each() {
             for (at, counter) in counts.statuses.iter().enumerate() {
                 let count = counter.load(Ordering::Relaxed);
                 if count == 0 {
                     continue;
                 }
                 let status = STATUSES.get(at).map_or("other".to_owned(), ToString::to_string);
-                let labels = [("api", api), ("operation", operation), ("status", &status)];
+                let labels = [api, wire, operation, ("status", &status)];
                 let mut metric = family.encode_family(&labels)?;
                 metric.encode_counter::<NoLabelSet, _, u64>(&count, None)?;
             }
@@ -120,7 +133,7 @@ impl Requests {
         let (name, help) =
             ("planisphere_request_duration_seconds", "Time from a request's head to its reply");
         let mut family = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
-        for (api, operation, counts) in self.each() {
+        for (labels, counts) in self.each() {
             let bounds = BOUNDS.iter().map(|nanos| seconds(*nanos)).chain([f64::INFINITY]);
             let times = counts.times.iter().map(|counter| counter.load(Ordering::Relaxed));
             let buckets: Vec<(f64, u64)> = bounds.zip(times).collect();
@@ -129,7 +142,6 @@ impl Requests {
                 continue;
             }
             let sum = seconds(counts.nanos.load(Ordering::Relaxed));
-            let labels = [("api", api), ("operation", operation)];
             let mut metric = family.encode_family(&labels)?;
             metric.encode_histogram::<NoLabelSet>(sum, count, &buckets, None)?;
         }
@@ -190,14 +202,14 @@ mod tests {
         requests.answered(&observation(Operation::Other, 401, 1));
         let text = super::super::tests::encoded(requests);
         for line in [
-            r#"planisphere_requests_total{api="nosql",operation="read_item",status="200"} 2"#,
-            r#"planisphere_requests_total{api="nosql",operation="read_item",status="other"} 1"#,
-            r#"planisphere_requests_total{api="nosql",operation="other",status="401"} 1"#,
-            r#"planisphere_request_duration_seconds_bucket{le="0.00005",api="nosql",operation="read_item"} 0"#,
-            r#"planisphere_request_duration_seconds_bucket{le="0.0001",api="nosql",operation="read_item"} 2"#,
-            r#"planisphere_request_duration_seconds_bucket{le="10.0",api="nosql",operation="read_item"} 2"#,
-            r#"planisphere_request_duration_seconds_bucket{le="+Inf",api="nosql",operation="read_item"} 3"#,
-            r#"planisphere_request_duration_seconds_sum{api="nosql",operation="read_item"} 20.00016"#,
+            r#"planisphere_requests_total{api="nosql",wire="http",operation="read_item",status="200"} 2"#,
+            r#"planisphere_requests_total{api="nosql",wire="http",operation="read_item",status="other"} 1"#,
+            r#"planisphere_requests_total{api="nosql",wire="http",operation="other",status="401"} 1"#,
+            r#"planisphere_request_duration_seconds_bucket{le="0.00005",api="nosql",wire="http",operation="read_item"} 0"#,
+            r#"planisphere_request_duration_seconds_bucket{le="0.0001",api="nosql",wire="http",operation="read_item"} 2"#,
+            r#"planisphere_request_duration_seconds_bucket{le="10.0",api="nosql",wire="http",operation="read_item"} 2"#,
+            r#"planisphere_request_duration_seconds_bucket{le="+Inf",api="nosql",wire="http",operation="read_item"} 3"#,
+            r#"planisphere_request_duration_seconds_sum{api="nosql",wire="http",operation="read_item"} 20.00016"#,
         ] {
             assert!(text.contains(&format!("{line}\n")), "{line} is not in\n{text}");
         }
@@ -212,8 +224,7 @@ mod tests {
         let observation = api_table::Observation { operation, status: 404, elapsed, format: () };
         requests.answered(&observation);
         let text = super::super::tests::encoded(requests);
-        let line =
-            r#"planisphere_requests_total{api="table",operation="get_entity",status="404"} 1"#;
+        let line = r#"planisphere_requests_total{api="table",wire="http",operation="get_entity",status="404"} 1"#;
         assert!(text.contains(line), "{text}");
         assert!(!text.contains("nosql"));
     }
@@ -233,7 +244,7 @@ mod tests {
             }
         });
         let text = super::super::tests::encoded(requests);
-        let labels = r#"api="nosql",operation="read_item""#;
+        let labels = r#"api="nosql",wire="http",operation="read_item""#;
         for (line, expected) in [
             (format!(r#"requests_total{{{labels},status="404"}}"#), EACH),
             (format!(r#"requests_total{{{labels},status="200"}}"#), (THREADS - 1) * EACH),
