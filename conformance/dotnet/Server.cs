@@ -23,6 +23,7 @@ public sealed class Server : IDisposable
 
     public Server(params string[] arguments)
     {
+        CopyAuthority();
         string[] all = ["serve", "--data", data.FullName, "--ports", "auto", "--ready-json", .. arguments];
         process = Start(all);
         // What it logs goes where ours goes; the pipe must not fill up.
@@ -39,6 +40,15 @@ public sealed class Server : IDisposable
         Endpoints = said.GetProperty("endpoints");
         using var exported = Start(["cert", "--data", data.FullName]);
         Authority = X509Certificate2.CreateFromPem(exported.StandardOutput.ReadToEnd());
+    }
+
+    /// <summary>All servers have the authority that SSL_CERT_FILE names, if the script made one.</summary>
+    void CopyAuthority()
+    {
+        if (Environment.GetEnvironmentVariable("PLANISPHERE_AUTHORITY") is not { Length: > 0 } authority) return;
+        var copy = data.CreateSubdirectory("tls");
+        foreach (var file in new DirectoryInfo(Path.Combine(authority, "tls")).GetFiles())
+            file.CopyTo(Path.Combine(copy.FullName, file.Name));
     }
 
     static Process Start(string[] arguments) => Process.Start(

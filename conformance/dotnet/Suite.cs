@@ -12,7 +12,12 @@ public abstract class Suite
 
     protected Server Server { get; private set; } = null!;
     protected string Transport { get; private set; } = "";
-    protected Uri Endpoint => Server.Endpoint("nosql", Transport);
+    /// <summary>Direct mode asks for metadata over https.</summary>
+    protected string Scheme => Transport == Direct ? "https" : Transport;
+    protected Uri Endpoint => Server.Endpoint("nosql", Scheme);
+
+    /// <summary>The transport of a client without options: frames over TLS.</summary>
+    protected const string Direct = "direct";
 
     public virtual string[] Transports => ["http", "https"];
 
@@ -41,6 +46,8 @@ public abstract class Suite
 /// <summary>Tests that use Microsoft.Azure.Cosmos (version 3), in a database of their own.</summary>
 public abstract class CosmosSuite : Suite
 {
+    public override string[] Transports => ["http", "https", Direct];
+
     protected CosmosClient Client { get; private set; } = null!;
     protected Database Database { get; private set; } = null!;
 
@@ -54,14 +61,17 @@ public abstract class CosmosSuite : Suite
     protected CosmosClient Connect(string? key = null, Action<CosmosClientOptions>? change = null, Server? server = null)
     {
         server ??= Server;
-        var options = new CosmosClientOptions
+        var (endpoint, credential) = (server.Endpoint("nosql", Scheme).ToString(), key ?? server.Key);
+        // As a program has it: no option at all. SSL_CERT_FILE makes it trust the server.
+        if (Transport == Direct && change is null) return Keep(new CosmosClient(endpoint, credential));
+        var options = Transport == Direct ? new CosmosClientOptions() : new CosmosClientOptions
         {
             ConnectionMode = ConnectionMode.Gateway,
             LimitToEndpoint = true,
             HttpClientFactory = () => new HttpClient(server.Handler()),
         };
         change?.Invoke(options);
-        return Keep(new CosmosClient(server.Endpoint("nosql", Transport).ToString(), key ?? server.Key, options));
+        return Keep(new CosmosClient(endpoint, credential, options));
     }
 
     /// <summary>A container with the key /pk; with 20,000 RU/s it has several ranges.</summary>
