@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use account::{Directory, KeyRing};
 use anyhow::Context;
-use api_nosql::{Account, Consistency, FaultInjector, Hooks, ScriptLimits, Service};
+use api_nosql::{Account, FaultInjector, Hooks, ScriptLimits, Service};
 use engine::{Components, Engine};
 use front_http::RequestLimits;
 use storage::LocalStore;
@@ -130,7 +130,7 @@ fn new_gateway(
         keys: ring.clone(),
         public_endpoint: Some(settings.listen.public_endpoint.clone())
             .filter(|url| !url.is_empty()),
-        consistency: Consistency::Session,
+        consistency: settings.account.consistency.into(),
         local_auth: settings.account.local_auth == Switch::On,
         direct: api_nosql::Direct::default(),
     };

@@ -50,6 +50,7 @@ pub(crate) const KEYS: &[Key] = &[
     key("account", "readonly_key", "readonly-key", "BASE64"),
     key("account", "secondary_readonly_key", "secondary-readonly-key", "BASE64"),
     key("account", "local_auth", "local-auth", "on|off"),
+    key("account", "consistency", "consistency", "LEVEL"),
     key("directory", "mode", "directory", "stand-in|verify|trust-any"),
     key("directory", "issuer", "directory-issuer", "URL"),
     key("directory", "audience", "directory-audience", "LIST"),

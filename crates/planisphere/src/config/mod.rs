@@ -77,7 +77,8 @@ pub(crate) struct Storage {
     pub(crate) lookup_cache_bytes: u64,
 }
 
-/// The account's keys, where an empty one is not set, and whether keys are accepted.
+/// The account's keys, where an empty one is not set, whether keys are accepted, and its default
+/// consistency level.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Account {
@@ -87,6 +88,7 @@ pub(crate) struct Account {
     pub(crate) readonly_key: Secret,
     pub(crate) secondary_readonly_key: Secret,
     pub(crate) local_auth: Switch,
+    pub(crate) consistency: Consistency,
 }
 
 /// Which bearer tokens are accepted.
@@ -230,6 +232,34 @@ impl From<Throttling> for engine::Throttling {
     }
 }
 
+/// The default consistency level of the account.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Consistency {
+    /// Every read sees the last write.
+    Strong,
+    /// Reads lag by a bounded amount.
+    BoundedStaleness,
+    /// A session sees its own writes.
+    Session,
+    /// Reads see some prefix of the writes.
+    ConsistentPrefix,
+    /// No order is promised.
+    Eventual,
+}
+
+impl From<Consistency> for api_nosql::Consistency {
+    fn from(consistency: Consistency) -> Self {
+        match consistency {
+            Consistency::Strong => Self::Strong,
+            Consistency::BoundedStaleness => Self::BoundedStaleness,
+            Consistency::Session => Self::Session,
+            Consistency::ConsistentPrefix => Self::ConsistentPrefix,
+            Consistency::Eventual => Self::Eventual,
+        }
+    }
+}
+
 /// The allowed range of provisioned throughput.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -359,6 +389,7 @@ impl Default for Settings {
                 readonly_key: Secret(String::new()),
                 secondary_readonly_key: Secret(String::new()),
                 local_auth: Switch::On,
+                consistency: Consistency::Session,
             },
             directory: Directory {
                 mode: DirectoryMode::StandIn,

@@ -121,6 +121,7 @@ fn errors_name_the_layer_and_the_reason() {
         (load_with(None, &[], &[("bind", "example.org")]), &["--bind", "example.org"]),
         (load_with(None, &[], &[("throttling", "maybe")]), &["--throttling", "`off`"]),
         (load_with(None, &[], &[("limits", "documents")]), &["--limits", "`documents-2018`"]),
+        (load_with(None, &[], &[("consistency", "Session")]), &["--consistency", "`session`"]),
         (load_with(None, &[], &[("memory", "perhaps")]), &["--memory", "neither true nor false"]),
         (load_with(None, &[], &[("idle-timeout-s", "0")]), &["idle_timeout_s", "out of range"]),
         (load_with(None, &[], &[("admin-idle-timeout-s", "86401")]), &["admin_idle", "86400"]),

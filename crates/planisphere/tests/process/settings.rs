@@ -4,7 +4,7 @@ use std::process::Command;
 
 use testkit::http::Request;
 
-use crate::support::{assert_alive, binary, builder, connect, in_memory, run, stderr_of};
+use crate::support::{assert_alive, binary, builder, connect, fill, in_memory, run, stderr_of};
 
 const FROM_FILE: &str = "ZnJvbSB0aGUgc2V0dGluZ3MgZmlsZQ==";
 const FROM_VARIABLE: &str = "ZnJvbSB0aGUgZW52aXJvbm1lbnQgdmFyaWFibGU=";
@@ -78,6 +78,45 @@ fn throughput_limits_where_it_was_asked_for_or_everywhere_or_nowhere() {
 }
 
 #[test]
+fn an_account_has_the_consistency_of_the_settings() {
+    let levels = ["Strong", "BoundedStaleness", "Session", "ConsistentPrefix", "Eventual"];
+    for (at, (setting, level)) in
+        ["strong", "bounded-staleness", "session", "consistent-prefix", "eventual"]
+            .into_iter()
+            .zip(levels)
+            .enumerate()
+    {
+        let server = in_memory(&["--consistency", setting]);
+        let mut stream = connect(&server);
+        let account = Request::new("GET", "/").signed(server.key(), "", "");
+        let account = account.send(&mut stream).unwrap().json();
+        let policy = &account["userConsistencyPolicy"];
+        assert_eq!(policy["defaultConsistencyLevel"], level);
+        let is_bounded = level == "BoundedStaleness";
+        assert_eq!(policy["maxStalenessPrefix"].is_u64(), is_bounded, "{policy}");
+        for (strength, requested) in levels.into_iter().enumerate() {
+            let list = Request::new("GET", "/dbs").signed(server.key(), "dbs", "");
+            let list = list.header("x-ms-consistency-level", requested).send(&mut stream).unwrap();
+            let expected = if strength < at { 400 } else { 200 };
+            assert_eq!(list.status, expected, "{requested} of {level}: {}", list.text());
+            if strength < at {
+                let text = list.text();
+                assert!(text.contains(requested) && text.contains(level), "{text}");
+            }
+        }
+        fill(&server);
+        // A position that no range has reached.
+        let read = Request::new("GET", "/dbs/shop/colls/orders/docs/1");
+        let read = read.signed(server.key(), "docs", "dbs/shop/colls/orders/docs/1");
+        let read = read.header("x-ms-documentdb-partitionkey", "[\"k1\"]");
+        let read = read.header("x-ms-session-token", "0:-1#999999").send(&mut stream).unwrap();
+        let honours_tokens = at <= 2;
+        assert_eq!(read.status, if honours_tokens { 404 } else { 200 }, "{level}");
+    }
+    assert!(run(&["serve", "--help-all"]).stdout.windows(13).any(|part| part == b"--consistency"));
+}
+
+#[test]
 fn mistakes_are_explained() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("settings.toml");
@@ -92,6 +131,7 @@ fn mistakes_are_explained() {
         (vec!["serve", "--config", "/does/not/exist.toml"], "/does/not/exist.toml"),
         (vec!["serve", "--nosql-port", "http"], "--nosql-port"),
         (vec!["serve", "--durability", "maybe"], "--durability"),
+        (vec!["serve", "--consistency", "weak"], "`weak` is not known; it can be `strong`"),
         (vec!["serve", "--memory", "--ports", "auto", "--key", "short"], "--key"),
         (vec!["serve", "--memory", "--ports", "auto", "--log", "a=b=c"], "--log"),
     ];
