@@ -1,4 +1,24 @@
-//! The names of the machine.
+//! The names and addresses of the machine.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+
+/// Addresses of the documentation (RFC 5737, RFC 3849), which are elsewhere for every machine.
+const ELSEWHERE: [(IpAddr, IpAddr); 2] = [
+    (IpAddr::V4(Ipv4Addr::UNSPECIFIED), IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1))),
+    (IpAddr::V6(Ipv6Addr::UNSPECIFIED), IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1))),
+];
+
+/// The addresses from which the machine would reach others, where it has any. A datagram socket is
+/// only asked for its address: nothing is sent.
+pub(crate) fn addresses() -> Vec<IpAddr> {
+    let from = |(any, elsewhere): (IpAddr, IpAddr)| {
+        let socket = UdpSocket::bind(SocketAddr::new(any, 0)).ok()?;
+        socket.connect(SocketAddr::new(elsewhere, 9)).ok()?;
+        Some(socket.local_addr().ok()?.ip())
+    };
+    let found = ELSEWHERE.into_iter().filter_map(from);
+    found.filter(|address| !address.is_unspecified()).collect()
+}
 
 /// The host name of the machine.
 #[cfg(unix)]
@@ -73,6 +93,13 @@ mod tests {
         let hosts = "127.0.0.1 localhost localhost.localdomain\n";
         assert_eq!(names_of("localhost", hosts)[2..], ["localhost", "localhost.localdomain"]);
         assert!(!names_of("Localhost.corp.example", "").contains(&"Localhost.local".to_owned()));
+    }
+
+    #[test]
+    fn addresses_are_of_this_machine() {
+        for address in addresses() {
+            assert!(UdpSocket::bind(SocketAddr::new(address, 0)).is_ok(), "{address}");
+        }
     }
 
     #[cfg(unix)]

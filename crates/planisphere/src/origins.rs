@@ -313,6 +313,11 @@ impl AllowedHost {
         Ok(Self { name: if is_any { format!(".{name}") } else { name }, port: host.port })
     }
 
+    /// The name, or the pattern of names, as certificates have it.
+    pub(crate) fn pattern(&self) -> String {
+        if self.name.starts_with('.') { format!("*{}", self.name) } else { self.name.clone() }
+    }
+
     /// Whether pages of this origin are allowed.
     fn fits(&self, site: &Origin) -> bool {
         self.fits_name(&site.host) && (self.port.is_none() || self.port == site.effective_port())

@@ -17,7 +17,7 @@ use tracing::{info, warn};
 use crate::account_keys::{self, AccountKeys};
 use crate::admin::Admin;
 use crate::announce::{self, Announcement};
-use crate::config::{DirectoryMode, Settings, Switch};
+use crate::config::{Bind, DirectoryMode, Settings, Switch};
 use crate::connection_threads::ConnectionThreads;
 use crate::connections::{ConnectionLimits, Connections};
 use crate::data_dir::DataDir;
@@ -27,7 +27,7 @@ use crate::gateway::{self, Gateway};
 use crate::health::Health;
 use crate::key_store::KeyStore;
 use crate::metrics::{Metrics, Requests};
-use crate::origins::{Origin, OriginPolicy};
+use crate::origins::{AllowedHost, Origin, OriginPolicy};
 use crate::shutdown::Signals;
 use crate::tls::Tls;
 use crate::{bind, data_dir_check, directory, machine, open_files, tls};
@@ -270,13 +270,17 @@ fn connection_limits(settings: &Settings) -> ConnectionLimits {
 
 /// Names under which clients may reach the server: its bound addresses and its configured names.
 fn certificate_names(settings: &Settings) -> Vec<String> {
-    let bound = match settings.listen.bind {
-        crate::config::Bind::Address(address) if !address.is_unspecified() => {
-            Some(address.to_string())
-        }
-        crate::config::Bind::Address(_) | crate::config::Bind::Localhost => None,
-    };
-    tls::server_names(bound.into_iter().chain(host_of(&settings.listen.public_endpoint)))
+    let listen = &settings.listen;
+    let bound = [listen.bind, listen.admin_bind].into_iter().flat_map(|bind| match bind {
+        Bind::Address(address) if address.is_unspecified() => machine::addresses(),
+        Bind::Address(address) => vec![address],
+        Bind::Localhost => Vec::new(),
+    });
+    // Already parsed without error when the settings were checked.
+    let allowed = listen.allowed_hosts().unwrap_or_default();
+    let allowed = allowed.iter().map(AllowedHost::pattern);
+    let names = bound.map(|address| address.to_string());
+    tls::server_names(names.chain(host_of(&listen.public_endpoint)).chain(allowed))
 }
 
 /// The host of a URL, without port and brackets.
@@ -298,6 +302,28 @@ mod tests {
             let accounts = table_accounts(&settings, &ring);
             assert_eq!(accounts.has_development_key, is_loopback, "{bind}");
             assert_eq!(accounts.checks_dates, !is_loopback, "{bind}");
+        }
+    }
+
+    #[test]
+    fn a_certificate_has_all_names_and_addresses_of_the_settings() {
+        let mut settings = Settings::default();
+        settings.listen.bind = "10.1.2.3".to_owned().try_into().expect("an address");
+        settings.listen.admin_bind = "::2".to_owned().try_into().expect("an address");
+        settings.listen.public_endpoint = "https://db.example:8081/".to_owned();
+        settings.listen.allow_host = "a.example:1,*.b.example,10.4.5.6".to_owned();
+        let names = certificate_names(&settings);
+        for name in ["localhost", "127.0.0.1", "::1", "10.1.2.3", "::2", "db.example"]
+            .into_iter()
+            .chain(["a.example", "*.b.example", "10.4.5.6"])
+        {
+            assert!(names.iter().any(|known| known == name), "{name} in {names:?}");
+        }
+        settings.listen.bind = "0.0.0.0".to_owned().try_into().expect("an address");
+        let names = certificate_names(&settings);
+        assert!(!names.iter().any(|name| name == "0.0.0.0"), "{names:?}");
+        for address in machine::addresses() {
+            assert!(names.contains(&address.to_string()), "{address} in {names:?}");
         }
     }
 

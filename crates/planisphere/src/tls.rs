@@ -218,9 +218,10 @@ pub(crate) fn server_names(extra: impl IntoIterator<Item = String>) -> Vec<Strin
 
 /// Whether a text is a valid name in a certificate: an IP address or a DNS name.
 fn is_certifiable(name: &str) -> bool {
-    let is_dns = !name.is_empty()
+    let dns = name.strip_prefix("*.").unwrap_or(name);
+    let is_dns = !dns.is_empty()
         && name.len() <= 253
-        && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'.');
+        && dns.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_'));
     is_dns || name.parse::<IpAddr>().is_ok()
 }
 
@@ -259,10 +260,12 @@ mod tests {
 
     #[test]
     fn names_are_unique_and_only_those_a_certificate_can_hold() {
-        let names = server_names(["localhost", "10.0.0.7", "a b", ""].map(str::to_owned));
+        let given = ["localhost", "10.0.0.7", "a b", "", "*.db.example", "a.*", "my_db"];
+        let names = server_names(given.map(str::to_owned));
         assert_eq!(names.iter().filter(|name| *name == "localhost").count(), 1);
         assert!(names.contains(&"10.0.0.7".to_owned()));
-        assert!(!names.contains(&"a b".to_owned()));
+        let is_in = |name: &str| names.iter().any(|known| known == name);
+        assert!(is_in("*.db.example") && is_in("my_db") && !is_in("a b") && !is_in("a.*"));
         assert!(!names.contains(&String::new()));
     }
 }

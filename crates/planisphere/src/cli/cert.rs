@@ -28,16 +28,24 @@ another one at each start. FILE stands for where you saved it:
   Python   SSL_CERT_FILE=FILE REQUESTS_CA_BUNDLE=FILE python app.py
            (azure-cosmos checks no certificate at all for localhost and 127.0.0.1)
   Node     NODE_EXTRA_CA_CERTS=FILE node app.js
+  .NET     SSL_CERT_FILE=FILE dotnet run          (Linux; on Windows and macOS the stores below)
+           or, to check nothing, DisableServerCertificateValidation=true; in the connection string
   Java     keytool -importcert -alias planisphere -cacerts -storepass changeit -noprompt -file FILE
+           or, to check nothing, java -DCOSMOS.EMULATOR_SERVER_CERTIFICATE_VALIDATION_DISABLED=true
   curl     curl --cacert FILE https://localhost:8081/ready
   Linux    sudo cp FILE /usr/local/share/ca-certificates/planisphere.crt
            sudo update-ca-certificates                         (Debian, Ubuntu)
            sudo trust anchor FILE                              (Fedora, Arch)
   macOS    security add-trusted-cert -r trustRoot -k ~/Library/Keychains/login.keychain-db FILE
-  Windows  certutil -user -addstore Root FILE                  (also for .NET)
+  Windows  certutil -user -addstore Root FILE
 
 Rust and Go programs use the trust store of the operating system. Or use the http address, which
-needs no certificate. A running server also serves it at GET /_explorer/emulator.pem.";
+needs no certificate; .NET and Java in Direct mode use TLS at either. A running server also serves
+the certificate at GET /_explorer/emulator.pem.
+
+The server's own certificate is made at each start, for localhost, the names of the machine, the
+addresses of --bind and --admin-bind, the host of --public-endpoint and the names of --allow-host.
+A client that reaches the server by another name needs that name in one of these settings.";
 
 const EXAMPLES: &str = "\
 Examples:

@@ -9,7 +9,7 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use testkit::http::Request;
 use testkit::server::TestServer;
 
-use crate::support::{binary, connect, get, in_memory, run};
+use crate::support::{binary, builder, connect, get, in_memory, run};
 
 pub(crate) type TlsStream = StreamOwned<ClientConnection, TcpStream>;
 
@@ -82,13 +82,42 @@ fn the_name_of_the_public_endpoint_is_in_the_certificate() {
 }
 
 #[test]
+fn a_name_that_the_certificate_lacks_is_added_under_the_same_authority() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    let server = |arguments: &[&str]| builder().data_dir(&data).args(arguments).start().unwrap();
+    let ready = |server: &TestServer, pem: &[u8], name: &str| {
+        let response = Request::new("GET", "/ready").send(&mut connect_tls(server, pem, name));
+        response.is_ok_and(|response| response.status == 200)
+    };
+    let first = server(&[]);
+    let pem = get(&first, "/_explorer/emulator.pem").body;
+    assert!(ready(&first, &pem, "localhost"));
+    for name in ["db.example", "a.tenants.example", "10.1.2.3"] {
+        assert!(!ready(&first, &pem, name), "{name}");
+    }
+    drop(first);
+    let allowed = "db.example:8081,*.tenants.example,10.1.2.3";
+    let second = server(&["--allow-host", allowed]);
+    for name in ["localhost", "127.0.0.1", "db.example", "a.tenants.example", "10.1.2.3"] {
+        assert!(ready(&second, &pem, name), "{name}");
+    }
+    assert!(!ready(&second, &pem, "tenants.example"));
+}
+
+#[test]
 fn the_exported_certificate_is_the_one_the_server_uses() {
     let mut server = TestServer::start(binary()).unwrap();
     let data = server.data_dir();
     let exported = run(&["cert", "--data", data.to_str().unwrap()]);
     assert!(exported.status.success());
     let explained = String::from_utf8_lossy(&exported.stderr).into_owned();
-    assert!(explained.contains("NODE_EXTRA_CA_CERTS") && explained.contains("keytool"));
+    for way in ["NODE_EXTRA_CA_CERTS", "keytool", "COSMOS.EMULATOR_SERVER_CERTIFICATE"] {
+        assert!(explained.contains(way), "{way} is not in {explained}");
+    }
+    for way in ["SSL_CERT_FILE=FILE dotnet", "DisableServerCertificateValidation=true;"] {
+        assert!(explained.contains(way), "{way} is not in {explained}");
+    }
     for _ in 0..2 {
         let mut stream = connect_tls(&server, &exported.stdout, "localhost");
         assert_eq!(Request::new("GET", "/ready").send(&mut stream).unwrap().status, 200);
@@ -175,6 +204,6 @@ fn a_certificate_can_be_exported_to_a_file_before_the_first_start() {
     std::fs::create_dir(&data).unwrap();
     let output = run(&["cert", "--data", data.to_str().unwrap(), "--out", file.to_str().unwrap()]);
     assert!(output.status.success() && output.stdout.is_empty());
-    let server = crate::support::builder().data_dir(&data).start().unwrap();
+    let server = builder().data_dir(&data).start().unwrap();
     assert_eq!(std::fs::read(file).unwrap(), get(&server, "/_explorer/emulator.pem").body);
 }
