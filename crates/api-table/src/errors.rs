@@ -42,6 +42,9 @@ pub(crate) enum Mismatch {
     SourceIp,
 }
 
+/// The code for callers whose rights do not suffice.
+const PERMISSION_MISMATCH: &str = "AuthorizationPermissionMismatch";
+
 impl TableError {
     pub(crate) fn new(
         status: u16,
@@ -58,6 +61,14 @@ impl TableError {
 
     pub(crate) fn retry_after(&self) -> Option<Duration> {
         self.extra.as_ref()?.retry_after
+    }
+
+    /// The code as clients of a flavour know it.
+    pub(crate) fn code_in(&self, flavour: Flavour) -> &'static str {
+        match flavour {
+            Flavour::Cosmos if self.code == PERMISSION_MISMATCH => "Forbidden",
+            Flavour::Cosmos | Flavour::Storage => self.code,
+        }
     }
 
     fn with(self, change: impl FnOnce(&mut Extra)) -> Self {
@@ -213,7 +224,7 @@ impl TableError {
     /// 403 for a caller with other rights, by the part that does not match.
     pub(crate) fn not_authorized(mismatch: Mismatch) -> Self {
         let (code, what) = match mismatch {
-            Mismatch::Permission => ("AuthorizationPermissionMismatch", "permission"),
+            Mismatch::Permission => (PERMISSION_MISMATCH, "permission"),
             Mismatch::Service => ("AuthorizationServiceMismatch", "service"),
             Mismatch::ResourceType => ("AuthorizationResourceTypeMismatch", "resource type"),
             Mismatch::Protocol => ("AuthorizationProtocolMismatch", "protocol"),

@@ -120,16 +120,17 @@ impl Envelope<'_> {
 
     /// The reply for an error.
     pub(crate) fn error(&self, error: &TableError) -> Reply {
+        let code = error.code_in(self.flavour);
         let message = self.message_of(error, None);
         let reply = match (self.is_preflight, self.wants_xml) {
             // The errors of preflight requests have the same form in all storage services.
-            (true, _) => Reply::xml(error.status, plain_error(error.code, &message)),
-            (false, true) => Reply::xml(error.status, xml_error(error.code, &message)),
+            (true, _) => Reply::xml(error.status, plain_error(code, &message)),
+            (false, true) => Reply::xml(error.status, xml_error(code, &message)),
             (false, false) => {
-                Reply::json(error.status, Metadata::Minimal, self.json_error(error.code, &message))
+                Reply::json(error.status, Metadata::Minimal, self.json_error(code, &message))
             }
         };
-        let mut reply = reply.header(name::ERROR_CODE, error.code);
+        let mut reply = reply.header(name::ERROR_CODE, code);
         if let Some(retry_after) = error.retry_after() {
             // Rounded up, because a client that retries slightly too early is refused again.
             let millis = retry_after.as_nanos().div_ceil(1_000_000).max(1);

@@ -48,7 +48,7 @@ impl<'e> Response<'e> {
         error: &TableError,
     ) -> Reply {
         let message = self.envelope.message_of(error, Some(index));
-        let body = self.envelope.json_error(error.code, &message);
+        let body = self.envelope.json_error(error.code_in(self.envelope.flavour), &message);
         let reply = Reply::json(error.status, crate::edm::Metadata::Minimal, body);
         let mut parts = Vec::with_capacity(1024);
         self.write_part(content_id, reply.status, &reply.headers, &mut parts);

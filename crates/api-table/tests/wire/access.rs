@@ -157,6 +157,20 @@ async fn a_table_may_be_granted_by_a_range_of_keys() {
 }
 
 #[tokio::test]
+async fn rights_that_do_not_suffice_have_a_code_in_each_flavour() {
+    let entity = r#"{"PartitionKey":"p","RowKey":"r"}"#;
+    for (s, code) in [
+        (TestService::storage(), "AuthorizationPermissionMismatch"),
+        (TestService::cosmos(), "Forbidden"),
+    ] {
+        s.post("/Tables", r#"{"TableName":"demo"}"#).await.expect(201);
+        let readonly = Key::from_bytes(&[3; 64]);
+        let write = s.call("POST", "/demo").key(readonly).body(entity);
+        write.send().await.refused(403, code);
+    }
+}
+
+#[tokio::test]
 async fn a_signature_of_a_table_is_good_for_batches() {
     let s = TestService::with_table().await;
     let body = |partition: &str, method: &str| {
