@@ -11,13 +11,11 @@ use crate::address::DatabaseAddress;
 use crate::errors::ApiError;
 use crate::headers::HeaderName;
 use crate::policy::ClientVersion;
+use crate::quota::Usage;
 use crate::reply::{Reply, ReplyHeader};
 use crate::request::{Request, Verb};
 use crate::resource_query::{Resource, ResourceFeed};
-use crate::{Service, offers, partition_key_header, policy, resolve, resource, scope};
-
-/// The quota of a container in KB that responses report (10 GB).
-const QUOTA_KB: u64 = 10 * 1024 * 1024;
+use crate::{Service, offers, partition_key_header, policy, quota, resolve, resource, scope};
 
 /// `/dbs/{db}/colls`
 pub(crate) async fn feed(
@@ -142,10 +140,9 @@ fn read(engine: &Engine, container: &Container, request: &Request) -> Result<Rep
     }
     let mut reply = resource::read_reply(request, &value, etag(container))?;
     if request.flag(HeaderName::PopulateQuotaInfo) {
-        let (items, size_kb) = usage(engine, container);
         reply = reply
-            .header(ReplyHeader::ResourceQuota, quota_list(-1, QUOTA_KB))
-            .header(ReplyHeader::ResourceUsage, quota_list(items, size_kb));
+            .header(ReplyHeader::ResourceQuota, quota::quota_text())
+            .header(ReplyHeader::ResourceUsage, Usage::of(container).to_text());
         let progress = engine.index_progress(container).map_err(ApiError::from)?;
         reply = reply.header(ReplyHeader::IndexTransformationProgress, progress.to_string());
     }
@@ -158,30 +155,11 @@ fn note_positions(ctx: &mut RequestContext, container: &Container) {
     ctx.served.ranges = routing.ranges().iter().map(|range| (range.id, range.lsn())).collect();
 }
 
-fn usage(engine: &Engine, container: &Container) -> (i64, u64) {
-    let (items, bytes) = engine
-        .statistics(container)
-        .into_iter()
-        .fold((0, 0), |(items, bytes), (_, i, b)| (items + i, bytes + b));
-    (i64::try_from(items).unwrap_or(i64::MAX), kilobytes(bytes))
-}
-
-fn kilobytes(bytes: u64) -> u64 {
-    bytes.div_ceil(1024)
-}
-
-fn quota_list(items: i64, size_kb: u64) -> String {
-    format!(
-        "documentSize={};documentsSize={size_kb};documentsCount={items};collectionSize={size_kb};",
-        QUOTA_KB / 1024
-    )
-}
-
 fn statistics(engine: &Engine, container: &Container) -> Value {
     let of_range = |(range, items, bytes): (RangeId, u64, u64)| {
         let mut out = Object::with_capacity(5);
         out.insert("id", range.to_string().into());
-        out.insert("sizeInKB", resource::int(kilobytes(bytes)));
+        out.insert("sizeInKB", resource::int(quota::kilobytes(bytes)));
         out.insert("documentCount", resource::int(items));
         out.insert("sampledDistinctPartitionKeyCount", resource::int(0));
         out.insert("partitionKeys", Value::Array(Vec::new()));

@@ -40,6 +40,7 @@ header_names! {
     EnableScan = "x-ms-documentdb-query-enable-scan";
     EnableScriptLogging = "x-ms-documentdb-script-enable-logging";
     EndEpk = "x-ms-end-epk";
+    ExcludeSystemProperties = "x-ms-exclude-system-properties";
     ExpirySeconds = "x-ms-documentdb-expiry-seconds";
     IfMatch = "if-match";
     IfModifiedSince = "if-modified-since";

@@ -47,6 +47,7 @@ mod query;
 mod query_metrics;
 mod query_plan;
 mod query_text;
+mod quota;
 mod ranked_query;
 mod replica;
 mod reply;

@@ -11,7 +11,7 @@ use crate::binary_json::{self, BinaryJsonError, Limits};
 use crate::errors::ApiError;
 use crate::headers::HeaderName;
 use crate::request::Request;
-use crate::system_properties;
+use crate::{resource, system_properties};
 
 /// Most nesting levels around a part of an item: a patch's or query's own object, its list, its
 /// entry.
@@ -105,10 +105,27 @@ pub(crate) fn demands_binary(request: &Request) -> bool {
 
 /// An item as a response body.
 pub(crate) fn of_item(item: &StoredItem, request: &Request) -> Result<Bytes, ApiError> {
+    if request.flag(HeaderName::ExcludeSystemProperties) {
+        return without_links(item, request);
+    }
     if demands_binary(request) {
         return Ok(binary_json::encode(&system_properties::value_of(item)?).into());
     }
     Ok(system_properties::text_of(item).into())
+}
+
+/// An item without the system properties that clients can do without.
+fn without_links(item: &StoredItem, request: &Request) -> Result<Bytes, ApiError> {
+    let mut value = system_properties::value_of(item)?;
+    if let Some(properties) = value.as_object_mut() {
+        for name in ["_self", "_attachments"] {
+            properties.remove(name);
+        }
+    }
+    Ok(match demands_binary(request) {
+        true => binary_json::encode(&value).into(),
+        false => resource::body(&value),
+    })
 }
 
 #[cfg(test)]

@@ -9,6 +9,8 @@ use engine::{Container, RangeId, Served};
 use model::Lsn;
 use smallvec::SmallVec;
 
+use crate::quota::Usage;
+
 /// A handler's reply. What all replies say is in [`Envelope`].
 #[derive(Debug)]
 pub(crate) struct Reply {
@@ -33,6 +35,10 @@ impl Status {
     pub(crate) const NO_CONTENT: Self = Self(204);
     pub(crate) const MULTI_STATUS: Self = Self(207);
     pub(crate) const NOT_MODIFIED: Self = Self(304);
+
+    fn is_success(self) -> bool {
+        self.0 < 300
+    }
 }
 
 /// The headers that handlers and errors add to replies. Each wire has its own names for them.
@@ -134,6 +140,11 @@ impl Reply {
     }
 }
 
+/// How many replicas of a partition there are, and how many of them must have a write: the server
+/// itself. Replies about a resource in a container name both.
+pub(crate) const REPLICAS: u32 = 1;
+pub(crate) const WRITE_QUORUM: u32 = 1;
+
 /// What all replies say, besides what the handler put into its own.
 pub(crate) struct Envelope<'a> {
     pub activity: String,
@@ -155,6 +166,14 @@ impl<'a> Envelope<'a> {
         match reply.container.as_deref() {
             Some(container) => Some((container, true)),
             None => self.container.map(|container| (container, self.is_container)),
+        }
+    }
+
+    /// What the container holds, for replies about a resource in it.
+    pub(crate) fn usage(&self, reply: &Reply) -> Option<Usage> {
+        match self.container_of(reply)? {
+            (container, false) if reply.status.is_success() => Some(Usage::of(container)),
+            (_, _) => None,
         }
     }
 

@@ -41,8 +41,7 @@ impl ScriptHost {
         container: &Arc<Container>,
         transaction: Transaction,
     ) -> Self {
-        let statistics = service.engine().statistics(container);
-        let bytes: u64 = statistics.iter().map(|(_, _, bytes)| bytes).sum();
+        let (_, bytes) = container.stored();
         let functions = QueryFunctions::of(service, container);
         Self {
             transaction: Some(transaction),

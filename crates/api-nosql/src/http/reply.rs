@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use bytes::Bytes;
 use engine::Container;
 use front_http::{ascii, decimal};
@@ -17,8 +17,9 @@ use hyper::{Response, StatusCode};
 use model::{Charge, ContainerRid, Timestamp};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-use crate::reply::{Envelope, Reply, ReplyHeader, ReplyValue, Status};
-use crate::session;
+use crate::quota::Usage;
+use crate::reply::{Envelope, REPLICAS, Reply, ReplyHeader, ReplyValue, Status, WRITE_QUORUM};
+use crate::{quota, session};
 
 /// Characters that JavaScript's `encodeURIComponent` leaves unescaped: one SDK compares the path
 /// with its own.
@@ -34,7 +35,7 @@ const NAME_ENCODED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b')');
 
 /// Expected number of headers of a response.
-const HEADERS_EXPECTED: usize = 24;
+const HEADERS_EXPECTED: usize = 28;
 
 /// Names of the headers that all responses have, or all about a container.
 mod name {
@@ -50,6 +51,8 @@ mod name {
         ACTIVITY_ID = "x-ms-activity-id";
         ALT_CONTENT_PATH = "x-ms-alt-content-path";
         CONTENT_PATH = "x-ms-content-path";
+        CURRENT_REPLICA_SET_SIZE = "x-ms-current-replica-set-size";
+        CURRENT_WRITE_QUORUM = "x-ms-current-write-quorum";
         GATEWAY_VERSION = "x-ms-gatewayversion";
         ITEM_LSN = "x-ms-item-lsn";
         LAST_STATE_CHANGE = "x-ms-last-state-change-utc";
@@ -57,6 +60,8 @@ mod name {
         PARTITION_KEY_RANGE_ID = "x-ms-documentdb-partitionkeyrangeid";
         REQUEST_CHARGE = "x-ms-request-charge";
         REQUEST_DURATION = "x-ms-request-duration-ms";
+        RESOURCE_QUOTA = "x-ms-resource-quota";
+        RESOURCE_USAGE = "x-ms-resource-usage";
         SCHEMA_VERSION = "x-ms-schemaversion";
         SERVICE_VERSION = "x-ms-serviceversion";
         SESSION_TOKEN = "x-ms-session-token";
@@ -85,8 +90,8 @@ fn name_of(header: ReplyHeader) -> HeaderName {
         ReplyHeader::QueryAdvice => name!("x-ms-cosmos-query-advice"),
         ReplyHeader::QueryMetrics => name!("x-ms-documentdb-query-metrics"),
         ReplyHeader::RequiresDistribution => name!("x-ms-cosmos-query-requiresdistribution"),
-        ReplyHeader::ResourceQuota => name!("x-ms-resource-quota"),
-        ReplyHeader::ResourceUsage => name!("x-ms-resource-usage"),
+        ReplyHeader::ResourceQuota => name::RESOURCE_QUOTA,
+        ReplyHeader::ResourceUsage => name::RESOURCE_USAGE,
         ReplyHeader::RetryAfterMs => name!("x-ms-retry-after-ms"),
         ReplyHeader::ScriptLog => name!("x-ms-documentdb-script-log-results"),
     }
@@ -105,6 +110,7 @@ fn value_of(value: ReplyValue) -> Option<HeaderValue> {
 #[derive(Debug)]
 pub(crate) struct StaticHeaders {
     last_state_change: HeaderValue,
+    quota: HeaderValue,
     /// By container; a container and its database are never renamed.
     owners: ArcSwap<BTreeMap<ContainerRid, Arc<Owners>>>,
 }
@@ -117,6 +123,8 @@ const OWNERS_MAX: usize = 256;
 struct Owners {
     database: Owner,
     container: Owner,
+    /// The last usage of the container that was written, which reads repeat.
+    usage: ArcSwapOption<(Usage, HeaderValue)>,
 }
 
 /// An owner by name and by resource id.
@@ -132,7 +140,8 @@ impl StaticHeaders {
         let text = httpdate::fmt_http_date(started);
         let last_state_change =
             HeaderValue::from_str(&text).unwrap_or(HeaderValue::from_static(""));
-        Self { last_state_change, owners: ArcSwap::default() }
+        let quota = ascii(quota::quota_text().into_bytes());
+        Self { last_state_change, quota, owners: ArcSwap::default() }
     }
 
     /// When the server began to serve.
@@ -163,7 +172,19 @@ impl Owners {
         Self {
             database: owner(database_path(container), container.rid.database.to_string()),
             container: owner(container_path(container), container.rid.to_string()),
+            usage: ArcSwapOption::empty(),
         }
+    }
+
+    fn usage(&self, usage: Usage) -> HeaderValue {
+        if let Some(known) = self.usage.load().as_deref()
+            && known.0 == usage
+        {
+            return known.1.clone();
+        }
+        let value = ascii(usage.to_text().into_bytes());
+        self.usage.store(Some(Arc::new((usage, value.clone()))));
+        value
     }
 }
 
@@ -176,6 +197,7 @@ pub(super) fn response(
 ) -> Response<Full<Bytes>> {
     let container = envelope.container_of(&reply);
     let owners = container.map(|(container, is_about_it)| (fixed.owners(container), is_about_it));
+    let usage = envelope.usage(&reply);
     let Reply { status: Status(status), substatus, headers: own, body, .. } = reply;
     let mut headers = HeaderMap::with_capacity(HEADERS_EXPECTED);
     for (header, value) in own {
@@ -202,6 +224,12 @@ pub(super) fn response(
     if let Some((owners, is_about_container)) = owners {
         let owner = if is_about_container { &owners.database } else { &owners.container };
         container_headers(&envelope, owner, &mut headers);
+        if let Some(usage) = usage {
+            headers.insert(name::RESOURCE_QUOTA, fixed.quota.clone());
+            headers.insert(name::RESOURCE_USAGE, owners.usage(usage));
+            headers.insert(name::CURRENT_WRITE_QUORUM, HeaderValue::from(WRITE_QUORUM));
+            headers.insert(name::CURRENT_REPLICA_SET_SIZE, HeaderValue::from(REPLICAS));
+        }
     }
     let mut response = Response::new(Full::new(body));
     *response.status_mut() =

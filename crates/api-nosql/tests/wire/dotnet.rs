@@ -94,6 +94,60 @@ async fn dates_are_read_in_any_case() {
 }
 
 #[tokio::test]
+async fn replies_in_a_container_say_what_it_holds() {
+    let s = service().await;
+    let created = s.post(DOCS, r#"{"id":"1","pk":"a"}"#).await.expect(201);
+    let script = r#"{"id":"s","body":"function () {}"}"#;
+    let trigger =
+        r#"{"id":"t","body":"function () {}","triggerType":"Pre","triggerOperation":"All"}"#;
+    let item =
+        s.call("GET", &format!("{DOCS}/1")).header("x-ms-documentdb-partitionkey", "[\"a\"]");
+    let answers = [
+        created,
+        item.send().await.expect(200),
+        s.get(DOCS).await.expect(200),
+        s.post("/dbs/d/colls/c/sprocs", script).await.expect(201),
+        s.post("/dbs/d/colls/c/udfs", script).await.expect(201),
+        s.post("/dbs/d/colls/c/triggers", trigger).await.expect(201),
+        s.get("/dbs/d/colls/c/triggers/t").await.expect(200),
+    ];
+    for answer in answers {
+        assert_eq!(
+            answer.header("x-ms-resource-quota"),
+            Some(
+                "documentSize=10240;documentsSize=10485760;documentsCount=-1;collectionSize=10485760;"
+            )
+        );
+        let usage = answer.header("x-ms-resource-usage").unwrap();
+        assert_eq!(usage, "documentSize=10240;documentsSize=1;documentsCount=1;collectionSize=1;");
+        assert_eq!(answer.header("x-ms-current-write-quorum"), Some("1"));
+        assert_eq!(answer.header("x-ms-current-replica-set-size"), Some("1"));
+    }
+    let second = s.post(DOCS, r#"{"id":"2","pk":"a"}"#).await.expect(201);
+    assert!(second.header("x-ms-resource-usage").unwrap().contains("documentsCount=2;"));
+    assert_eq!(s.get("/dbs/d/colls/c").await.expect(200).header("x-ms-resource-usage"), None);
+}
+
+#[tokio::test]
+async fn links_are_left_out_where_a_client_does_without_them() {
+    let s = service().await;
+    let call = |method, path: &str, flag: &str| {
+        s.call(method, path).header("x-ms-exclude-system-properties", flag)
+    };
+    let item = r#"{"id":"1","pk":"a"}"#;
+    let bare = call("POST", DOCS, "True").body(item).send().await.expect(201).json();
+    assert!(bare.get("_self").is_none() && bare.get("_attachments").is_none(), "{bare}");
+    assert!(bare.get("_rid").is_some() && bare.get("_etag").is_some(), "{bare}");
+    let read = |flag: &'static str| {
+        let read = call("GET", &format!("{DOCS}/1"), flag);
+        read.header("x-ms-documentdb-partitionkey", "[\"a\"]").send()
+    };
+    assert_eq!(read("true").await.expect(200).json(), bare);
+    let whole = read("false").await.expect(200).json();
+    assert!(whole.get("_self").is_some() && whole.get("_attachments").is_some(), "{whole}");
+}
+
+#[tokio::test]
 async fn replacing_a_missing_item_says_so_whatever_is_sent() {
     let s = service().await;
     let replace = |key: &str| {

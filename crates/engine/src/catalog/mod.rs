@@ -180,6 +180,14 @@ impl Container {
     pub fn routing(&self) -> Arc<RoutingMap> {
         self.routing.load_full()
     }
+
+    /// The number of its items and their bytes, in all of its ranges.
+    pub fn stored(&self) -> (u64, u64) {
+        let routing = self.routing.load();
+        let of = |range: &crate::PartitionRange| (range.partition.items(), range.partition.bytes());
+        let add = |(items, bytes), (i, b): (u64, u64)| (items + i, bytes + b);
+        routing.ranges().iter().map(of).fold((0, 0), add)
+    }
 }
 
 /// All resources at one moment. Names are compared exactly.
