@@ -89,7 +89,7 @@ suite("change feed", (account) => {
       assert.deepEqual(deleted.current, {});
       assert.deepEqual(deleted.metadata.partitionKey, { pk: "p1" });
       assert.equal(deleted.metadata.timeToLiveExpired, false);
-      assert.ok(items.every((item) => item.previous === undefined));
+      assert.deepEqual(items.map((item) => item.previous?.n), [undefined, undefined, 2]);
       assert.deepEqual((await drain(container, after(token, { changeFeedMode: ALL_VERSIONS }))).items, []);
     });
   }

@@ -200,7 +200,7 @@ async def test_all_versions_and_deletes(versioned):
     items, etag = await changes(versioned, continuation=etag, max_item_count=2)
     assert [item["metadata"]["operationType"] for item in items] == ["create", "replace", "replace", "delete", "create"]
     assert [item["current"] for item in items] == [created, replaced, patched, {}, upserted]
-    assert all("previous" not in item for item in items)
+    assert [item.get("previous") for item in items] == [None, None, None, patched, None]
     metadata = [item["metadata"] for item in items]
     lsns = [of["lsn"] for of in metadata]
     assert lsns == sorted(set(lsns))

@@ -133,7 +133,9 @@ fn expected_bytes(change: &ItemChange) -> usize {
         ItemChange::Latest(item) | ItemChange::Put { item, .. } => {
             item.body().len() + 2 * system_properties::BYTES
         }
-        ItemChange::Delete(_) => system_properties::BYTES,
+        ItemChange::Delete(deleted) => {
+            deleted.last.as_ref().map_or(0, |item| item.body().len()) + 2 * system_properties::BYTES
+        }
     }
 }
 
@@ -170,6 +172,11 @@ fn push_envelope(change: &ItemChange, key: &PartitionKeyDefinition, out: &mut Ve
             out.extend_from_slice(b",\"partitionKey\":{");
             push_key(key, &deleted.partition_key(), out);
             out.push(b'}');
+            if let Some(last) = &deleted.last {
+                out.extend_from_slice(b"},\"previous\":");
+                system_properties::write_item(last, out);
+                return out.push(b'}');
+            }
         }
     }
     out.extend_from_slice(b"}}");

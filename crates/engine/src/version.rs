@@ -3,7 +3,7 @@
 //! Kind u8 (1 = create, 2 = replace, 3 = delete, 4 = expiry), time u64 in seconds, length of the
 //! identity u32, identity (logical key, then row key), LSN of the version before u64 (0 = none),
 //! item number u64, length of the partition-key values u16, those values, then the body of the
-//! new version. Identities begin where those of [`crate::row::Change`] do.
+//! new version or, for a delete, the row of the last one. Deletes of earlier builds have none. Identities begin where those of [`crate::row::Change`] do.
 
 use bytes::{Buf, BufMut, Bytes};
 use model::Lsn;
@@ -31,7 +31,7 @@ pub(crate) struct Version<'a> {
     pub(crate) number: u64,
     /// Encoded partition-key values.
     pub(crate) partition_key: &'a [u8],
-    /// The new version's text; empty for a delete.
+    /// The new version's text; of a delete the row of the last version, if it is kept.
     pub(crate) body: &'a [u8],
 }
 

@@ -506,6 +506,9 @@ async fn all_versions_and_deletes_come_in_order() {
     assert_eq!(deleted.previous.unwrap().0, created.lsn().0 + 1);
     assert_eq!(deleted.partition_key(), string_key("a"));
     assert_eq!((deleted.ts, deleted.is_expired), (START_SECONDS, false));
+    let last = deleted.last.as_ref().unwrap();
+    assert_eq!((Some(last.lsn()), last.rid()), (deleted.previous, created.rid()));
+    assert_eq!((last.id(), last.body()), ("1", created.body()));
     assert_eq!(created.body(), item("1", "a").as_bytes());
     assert_eq!(created.partition_key(), string_key("a"));
 }

@@ -246,7 +246,7 @@ async fn all_versions_and_deletes_have_the_documented_shape() {
         json!({"current": {}, "metadata": {
             "operationType": "delete", "lsn": lsn + 2, "crts": ts + 1, "previousImageLSN": lsn + 1,
             "timeToLiveExpired": false, "id": "1", "partitionKey": {"pk": "a"},
-        }})
+        }, "previous": replaced})
     );
     all_versions(&s).header("if-none-match", etag(&page)).send().await.expect(304);
     // In latest-version mode nothing is left.

@@ -372,7 +372,7 @@ impl PageBuilder {
         let id = keys::row_id(self.form, &key)
             .ok_or_else(|| Error::Internal("a version names no item".into()))?;
         let previous = version.previous;
-        let is_expired = match version.kind {
+        let (is_expired, last) = match version.kind {
             VersionKind::Create | VersionKind::Replace => {
                 let item = StoredItem {
                     container: reader.container,
@@ -386,14 +386,19 @@ impl PageBuilder {
                 };
                 return Ok(Some(ItemChange::Put { item, previous }));
             }
-            VersionKind::Delete => false,
-            VersionKind::Expiry => true,
+            VersionKind::Delete if version.body.is_empty() => (false, None),
+            VersionKind::Delete => {
+                let row = Row::read(Bytes::copy_from_slice(version.body), id)?;
+                (false, Some(row.into_item(reader.container, id)))
+            }
+            VersionKind::Expiry => (true, None),
         };
         Ok(Some(ItemChange::Delete(DeletedItem {
             id: id.into(),
             lsn: entry.lsn,
             ts: version.ts,
             previous,
+            last,
             is_expired,
             partition_key: version.partition_key.to_vec(),
         })))

@@ -104,6 +104,8 @@ pub struct DeletedItem {
     pub ts: u64,
     /// Position of the last version.
     pub previous: Option<Lsn>,
+    /// The last version, unless the item expired or an earlier build deleted it.
+    pub last: Option<StoredItem>,
     /// Whether it expired.
     pub is_expired: bool,
     partition_key: Vec<u8>,
@@ -129,7 +131,9 @@ impl ItemChange {
     fn text_bytes(&self) -> usize {
         match self {
             ItemChange::Latest(item) | ItemChange::Put { item, .. } => item.body().len(),
-            ItemChange::Delete(_) => 0,
+            ItemChange::Delete(deleted) => {
+                deleted.last.as_ref().map_or(0, |item| item.body().len())
+            }
         }
     }
 

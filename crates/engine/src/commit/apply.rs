@@ -423,7 +423,13 @@ impl<'a> Commit<'a> {
         let kind = if is_expired { VersionKind::Expiry } else { VersionKind::Delete };
         self.reindex(id, old.head.number, &gone.terms, &Terms::default())?;
         let (ts, previous) = (self.now.seconds.max(old.head.ts), Some(old.head.etag.lsn));
-        self.log(0, id, NewVersion { kind, ts, previous, number: old.head.number, body: &[] });
+        // Readers of all versions get the item that was deleted, but not one that expired.
+        let is_kept = !is_expired && self.context.container.spec.versions_minutes > 0;
+        let last = match is_kept {
+            true => row::encode(&old.head, old.partition_key(), &old.body),
+            false => Bytes::new(),
+        };
+        self.log(0, id, NewVersion { kind, ts, previous, number: old.head.number, body: &last });
         let key = self.context.logical_partition.logical_key.row(id);
         self.group.delete(self.context.partition, key);
         Ok(())
