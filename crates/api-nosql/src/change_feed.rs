@@ -15,10 +15,11 @@ use engine::changes::{ChangesMode, ChangesPage, ChangesRequest, ChangesStart, It
 use engine::{Container, RequestContext, StoredItem};
 use model::{Lsn, PartitionKeyDefinition, json};
 
+use crate::change_filter::ChangeFilter;
 use crate::errors::ApiError;
 use crate::headers::{self, HeaderName};
 use crate::reply::{Reply, Status};
-use crate::request::Request;
+use crate::request::{Request, Verb};
 use crate::{Service, feed, payload, scope, session, system_properties};
 
 /// The form of an item in the feed.
@@ -43,12 +44,19 @@ pub(crate) async fn read(
         start: start(request)?,
         items_max: headers::page_size(&request.headers)?,
     };
+    let filter = match request.verb {
+        Verb::Post => Some(ChangeFilter::of(service, container, request).await?),
+        Verb::Get | Verb::Head | Verb::Put | Verb::Patch | Verb::Delete | Verb::Other => None,
+    };
     let scope = scope::of(container, request)?;
-    let page = service.engine().read_changes(ctx, container, scope, wanted).await?;
+    let mut page = service.engine().read_changes(ctx, container, scope, wanted).await?;
     let etag = format!("\"{}\"", page.position);
     if page.changes.is_empty() && page.is_caught_up {
         let nothing_new = Reply::new(Status::NOT_MODIFIED, Bytes::new());
         return Ok(nothing_new.etag(etag).item_count(0));
+    }
+    if let Some(filter) = filter {
+        page.changes = filter.apply(service, page.changes).await?;
     }
     let shape = match mode {
         ChangesMode::LatestVersion if !request.headers.has(HeaderName::ChangeFeedWireFormat) => {

@@ -152,6 +152,9 @@ impl Operation {
             Verb::Get if request.header(HeaderName::AIm).is_some() => Operation::ChangeFeed,
             Verb::Get => Operation::ListItems,
             Verb::Post if request.flag(HeaderName::IsQueryPlan) => Operation::QueryPlan,
+            Verb::Post if request.is_query() && request.header(HeaderName::AIm).is_some() => {
+                Operation::ChangeFeed
+            }
             Verb::Post if request.is_query() => Operation::Query,
             Verb::Post if request.flag(HeaderName::IsBatch) => {
                 // Absent means atomic: only bulk requests state that they are not.

@@ -254,6 +254,54 @@ async fn all_versions_and_deletes_have_the_documented_shape() {
 }
 
 #[tokio::test]
+async fn a_query_chooses_among_changes() {
+    let s = service(json!({"changeFeedPolicy": {"retentionDuration": 10}})).await;
+    let start = all_versions(&s).header("if-none-match", "*").send().await.expect(304);
+    for n in 1..5 {
+        let item = json!({"id": n.to_string(), "pk": "a", "city": format!("city{n}")});
+        s.post(DOCS, &item.to_string()).await.expect(201);
+    }
+    for id in ["2", "3"] {
+        let call = s.call("DELETE", &format!("{DOCS}/{id}"));
+        call.header("x-ms-documentdb-partitionkey", r#"["a"]"#).send().await.expect(204);
+    }
+    let query = |body: Value, from: String| {
+        let call = s.call("POST", DOCS).header("a-im", "Full-Fidelity Feed");
+        let call = call.header("x-ms-cosmos-changefeed-wire-format-version", "2021-09-15");
+        let call = call.header("x-ms-documentdb-isquery", "True").header("if-none-match", from);
+        call.body(body.to_string()).send()
+    };
+    let text = "select * from c where c.city = 'city3'";
+    let both = json!({"query": text, "enableQueryOnPreviousImage": true});
+    let page = query(both.clone(), etag(&start)).await.expect(200);
+    let found = page.json();
+    let [created, deleted] = found["Documents"].as_array().unwrap().as_slice() else {
+        panic!("{found}")
+    };
+    assert_eq!((&created["current"]["id"], found["_count"].as_u64()), (&json!("3"), Some(2)));
+    assert_eq!(deleted["metadata"]["operationType"], "delete");
+    assert_eq!(deleted["previous"], created["current"]);
+    query(both, etag(&page)).await.expect(304);
+    let current = query(json!({"query": text}), etag(&start)).await.expect(200).json();
+    assert_eq!(current["_count"], 1);
+    // A page without a row goes on.
+    let none = json!({"query": "select * from c where c.city = 'x'"});
+    let none = query(none, etag(&start)).await.expect(200);
+    assert_eq!((none.json()["_count"].as_u64(), etag(&none)), (Some(0), etag(&page)));
+    for bad in [
+        json!({"query": "select c.id from c"}),
+        json!({"query": "select top 1 * from c"}),
+        json!({"query": "select * from c order by c.id"}),
+        json!({"query": "select * from c offset 1 limit 1"}),
+        json!({"query": "nonsense"}),
+        json!({"query": text, "enableQueryOnPreviousImage": 1}),
+        json!([]),
+    ] {
+        query(bad.clone(), etag(&start)).await.expect(400);
+    }
+}
+
+#[tokio::test]
 async fn deletes_name_every_level_of_a_hierarchical_key() {
     let s = TestService::new();
     s.post("/dbs", r#"{"id":"d"}"#).await.expect(201);
