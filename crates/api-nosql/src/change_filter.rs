@@ -85,7 +85,10 @@ impl ChangeFilter {
             ItemChange::Delete(deleted) => deleted.last.as_ref().filter(|_| self.has_deletes),
         };
         match item {
-            Some(item) => self.plan.matches(&system_properties::value_of(item)?).map_err(engine::Error::Evaluation),
+            Some(item) => self
+                .plan
+                .matches(&system_properties::value_of(item)?)
+                .map_err(engine::Error::Evaluation),
             None => Ok(false),
         }
     }

@@ -4,19 +4,24 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use engine::catalog::{Script, ScriptKind, TriggerOperation, TriggerSpec, TriggerTime};
+use engine::item::SYSTEM_PROPERTIES;
 use engine::ops::ItemOp;
 use engine::transaction::Transaction;
 use engine::{Container, ContainerSpec, RequestContext};
-use model::{PartitionKey, Value, json};
+use model::{ErrorKind, PartitionKey, Value, json};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use script::{Job, Operation, Scripts, Task};
+use script::{Job, Operation, ScriptResult, Scripts, Task};
 
 use crate::errors::ApiError;
 use crate::headers::HeaderName;
 use crate::reply::{Reply, ReplyHeader, Status};
 use crate::request::Request;
+use crate::script_guard::ScriptGuard;
 use crate::script_host::{ScriptHost, item_text};
-use crate::{Service, items, partition_key_header, payload, scripts, session};
+use crate::{
+    Service, items, partition_key_header, payload, scripts, session, system_procedures,
+    system_properties,
+};
 
 /// Longest header with a log. Clients do not accept longer lines.
 const LOG_HEADER_BYTES_MAX: usize = 8_000;
@@ -37,18 +42,20 @@ pub(crate) async fn procedure(
     request: &Request,
 ) -> Result<Reply, ApiError> {
     ctx.session = session::required_lsns(request, service.account().consistency)?;
-    let (name, source) =
-        match scripts::find(service, container, ScriptKind::StoredProcedure, id, request) {
-            Ok(script) => (script.spec.id.clone(), Arc::clone(&script.spec.body)),
-            Err(_) if id == ECHO => (ECHO.to_owned(), ECHO_BODY.into()),
-            Err(error) => return Err(error),
-        };
+    let kind = ScriptKind::StoredProcedure;
+    let (name, source, script) = match scripts::find(service, container, kind, id, request) {
+        Ok(script) => (script.spec.id.clone(), Arc::clone(&script.spec.body), Some(script)),
+        Err(_) if id == ECHO => (ECHO.to_owned(), ECHO_BODY.into(), None),
+        Err(_) if id == system_procedures::BULK_INSERT => {
+            return system_procedures::bulk_insert(service, ctx, container, request).await;
+        }
+        Err(error) => return Err(error),
+    };
     let key = partition_key_header::required_item_key(container, request)?;
     let task = Task::Procedure { args: arguments(&request.body)? };
     let job = Job { name, source, task, logs: request.flag(HeaderName::EnableScriptLogging) };
-    let runner = Arc::clone(service.scripts());
-    let work =
-        move |host: &SharedHost| Ok(runner.run(&job, Arc::<Mutex<ScriptHost>>::clone(host))?);
+    let runner = Runner::of(service);
+    let work = move |host: &SharedHost| runner.run(script.as_deref(), &job, host);
     let attempt = on_host(service, container, Arc::new(work));
     let (done, committed) = service.engine().transact(ctx, container, &key, attempt).await?;
     let body =
@@ -192,7 +199,7 @@ pub(crate) async fn write(
     request: &Request,
 ) -> Result<Reply, ApiError> {
     let key = write.key.clone();
-    let runner = Arc::clone(service.scripts());
+    let runner = Runner::of(service);
     let (definition, logs) = (Arc::clone(container), request.flag(HeaderName::EnableScriptLogging));
     let work = move |host: &SharedHost| write_with(&runner, host, &definition.spec, &write, logs);
     let attempt = on_host(service, container, Arc::new(work));
@@ -212,7 +219,7 @@ pub(crate) async fn write(
 }
 
 fn write_with(
-    runner: &Scripts,
+    runner: &Runner,
     host: &SharedHost,
     container: &ContainerSpec,
     write: &TriggeredWrite,
@@ -222,8 +229,9 @@ fn write_with(
     let (mut op, mut body, operation) = (write.op.clone(), write.body.clone(), *operation);
     let mut log = String::new();
     if let Some(pre) = &triggers.pre {
-        let job = job_of(pre, Task::PreTrigger { operation, body: body.clone() }, logs);
-        let done = runner.run(&job, Arc::<Mutex<ScriptHost>>::clone(host))?;
+        let seen = body_seen_before(host, &op, body.as_deref())?;
+        let job = job_of(pre, Task::PreTrigger { operation, body: seen }, logs);
+        let done = runner.run(Some(pre), &job, host)?;
         log.push_str(&done.log);
         if let (Some(changed), true) = (done.body, body.is_some()) {
             set_body(&mut op, container, &changed)?;
@@ -238,9 +246,29 @@ fn write_with(
     let Some(post) = &triggers.post else { return Ok(WriteResult { index, body: None, log }) };
     let response = outcome.item().map(item_text).transpose()?;
     let job = job_of(post, Task::PostTrigger { operation, body, response }, logs);
-    let done = runner.run(&job, Arc::<Mutex<ScriptHost>>::clone(host))?;
+    let done = runner.run(Some(post), &job, host)?;
     log.push_str(&done.log);
     Ok(WriteResult { index, body: done.body, log })
+}
+
+/// The body that the trigger before a write sees: that of a replace has the system properties of the
+/// item that it is for, which name it whatever id the new item has.
+fn body_seen_before(
+    host: &SharedHost,
+    op: &ItemOp,
+    body: Option<&str>,
+) -> Result<Option<String>, ApiError> {
+    let (ItemOp::Replace { id, body: new, .. }, Some(text)) = (op, body) else {
+        return Ok(body.map(str::to_owned));
+    };
+    let Some(old) = lock(host).item(id)? else { return Ok(Some(text.to_owned())) };
+    let (old, mut seen) = (system_properties::value_of(&old)?, new.value().clone());
+    if let Some(seen) = seen.as_object_mut() {
+        for name in SYSTEM_PROPERTIES {
+            old.field(name).map(|value| seen.insert(name, value.clone()));
+        }
+    }
+    Ok(Some(json::to_string(&seen)))
 }
 
 fn job_of(script: &Script, task: Task, logs: bool) -> Job {
@@ -264,6 +292,44 @@ fn set_body(op: &mut ItemOp, container: &ContainerSpec, text: &str) -> Result<()
         ItemOp::Delete { .. } | ItemOp::Read { .. } => {}
     }
     Ok(())
+}
+
+/// Runs scripts that are not blocked, and counts what they take.
+struct Runner {
+    scripts: Arc<Scripts>,
+    guard: Arc<ScriptGuard>,
+}
+
+impl Runner {
+    fn of(service: &Service) -> Self {
+        let (scripts, guard) = (service.scripts(), service.script_guard());
+        Self { scripts: Arc::clone(scripts), guard: Arc::clone(guard) }
+    }
+
+    /// Runs `job`, which is that of `script` unless it is built in.
+    fn run(
+        &self,
+        script: Option<&Script>,
+        job: &Job,
+        host: &SharedHost,
+    ) -> Result<ScriptResult, ApiError> {
+        if script.is_some_and(|script| self.guard.is_blocked(script)) {
+            return Err(ApiError::new(
+                ErrorKind::Forbidden,
+                format!(
+                    "The script with id '{}' is blocked for execution because it has violated its \
+                     allowed resource limit several times.",
+                    job.name
+                ),
+            ));
+        }
+        let done = self.scripts.run(job, Arc::<Mutex<ScriptHost>>::clone(host));
+        if let Some(script) = script {
+            let run = done.as_ref().map(|done| done.busy).map_err(|failed| &failed.error);
+            self.guard.count(script, run);
+        }
+        Ok(done?)
+    }
 }
 
 /// A host that the JavaScript context of a script shares with the caller.

@@ -4,14 +4,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use engine::Container;
-use engine::catalog::ScriptKind;
-use model::Value;
+use engine::catalog::{Script, ScriptKind};
+use engine::components::Clock;
+use model::{ErrorKind, Value};
 use query::EvalError;
 use query::algebra::{CallFunction, UserFunctions};
 use script::{Functions, ScriptError};
 
 use crate::Service;
 use crate::errors::ApiError;
+use crate::script_guard::ScriptGuard;
 
 /// The functions of a container for one request, if it has any.
 #[derive(Clone, Default)]
@@ -20,8 +22,18 @@ pub(crate) struct QueryFunctions(Option<Arc<Callable>>);
 /// Functions that can be called.
 struct Callable {
     functions: Functions,
+    scripts: Vec<Arc<Script>>,
+    guard: Arc<ScriptGuard>,
+    clock: Arc<dyn Clock>,
     is_used: AtomicBool,
-    failure: Mutex<Option<ScriptError>>,
+    failure: Mutex<Option<Failure>>,
+}
+
+/// Why a function gave no value.
+enum Failure {
+    Script(ScriptError),
+    /// The function of this name is blocked.
+    Blocked(String),
 }
 
 impl QueryFunctions {
@@ -29,15 +41,17 @@ impl QueryFunctions {
     pub(crate) fn of(service: &Service, container: &Container) -> Self {
         let catalog = service.engine().catalog();
         let kind = ScriptKind::UserDefinedFunction;
-        let mut sources = catalog
-            .scripts(container.rid, kind)
-            .map(|script| (script.spec.id.clone(), Arc::clone(&script.spec.body)))
-            .peekable();
-        if sources.peek().is_none() {
+        let scripts: Vec<_> = catalog.scripts(container.rid, kind).cloned().collect();
+        if scripts.is_empty() {
             return Self(None);
         }
+        let source = |script: &Arc<Script>| (script.spec.id.clone(), Arc::clone(&script.spec.body));
+        let sources = scripts.iter().map(source);
         Self(Some(Arc::new(Callable {
             functions: Functions::new(Arc::clone(service.scripts()), sources),
+            scripts,
+            guard: Arc::clone(service.script_guard()),
+            clock: Arc::clone(&service.engine().components().clock),
             is_used: AtomicBool::new(false),
             failure: Mutex::new(None),
         })))
@@ -61,7 +75,14 @@ impl QueryFunctions {
             callable.failure.lock().unwrap_or_else(PoisonError::into_inner).take()
         });
         match failure.filter(|_| is_ours) {
-            Some(failure) => ApiError::script(&failure),
+            Some(Failure::Script(failure)) => ApiError::script(&failure),
+            Some(Failure::Blocked(name)) => ApiError::new(
+                ErrorKind::Forbidden,
+                format!(
+                    "The user defined function with id '{name}' is blocked for execution because \
+                     it has violated its allowed resources limit several times."
+                ),
+            ),
             None => error.into(),
         }
     }
@@ -77,9 +98,20 @@ impl CallFunction for Callable {
     }
 
     fn call(&self, name: &str, args: &[Option<&Value>]) -> Result<Option<Value>, EvalError> {
-        self.functions.call(name, args).map_err(|error| {
-            *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+        let failed = |failure: Failure| {
+            *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(failure);
             EvalError::UserFunction
-        })
+        };
+        let script = self.scripts.iter().find(|script| script.spec.id == name);
+        if script.is_some_and(|script| self.guard.is_blocked(script)) {
+            return Err(failed(Failure::Blocked(name.to_owned())));
+        }
+        let began = self.clock.monotonic();
+        let value = self.functions.call(name, args);
+        if let Some(script) = script {
+            let took = self.clock.monotonic().saturating_sub(began);
+            self.guard.count(script, value.as_ref().map(|_| took));
+        }
+        value.map_err(|error| failed(Failure::Script(error)))
     }
 }

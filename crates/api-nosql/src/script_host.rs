@@ -23,6 +23,9 @@ use crate::system_properties;
 /// Deepest nesting of a call's options.
 const OPTIONS_DEPTH_MAX: usize = 16;
 
+/// What the option `indexAction` of a write may say.
+const INDEX_ACTIONS: [&str; 3] = ["default", "include", "exclude"];
+
 /// A container in the form that scripts see, for one run.
 pub(crate) struct ScriptHost {
     transaction: Option<Transaction>,
@@ -62,6 +65,22 @@ impl ScriptHost {
     /// Ends the host and returns its transaction.
     pub(crate) fn end(&mut self) -> Transaction {
         self.transaction.take().expect("a host ends once")
+    }
+
+    /// The item with this id, if there is one.
+    pub(crate) fn item(&mut self, id: &str) -> Result<Option<StoredItem>, ApiError> {
+        let read = ItemOp::Read { id: id.to_owned(), if_none_match: None };
+        match self.transaction()?.apply(read) {
+            Ok(outcome) => {
+                let item = outcome.item().cloned();
+                if let Some(item) = &item {
+                    self.ids.insert(item.rid().number, item.id().to_owned());
+                }
+                Ok(item)
+            }
+            Err(engine::Error::NotFound { .. }) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
     }
 
     fn write(&mut self, op: ItemOp) -> Result<HostReply, ApiError> {
@@ -204,6 +223,7 @@ impl Host for ScriptHost {
 
     fn call(&mut self, call: HostCall) -> Result<HostReply, HostError> {
         let options = Options::parse(&call.options)?;
+        options.check_index_action()?;
         let if_match = options.condition("etag")?;
         let reply = match call.operation {
             HostOperation::Create => {
@@ -274,6 +294,19 @@ impl Options {
             None | Some(Value::Null) => Ok(None),
             Some(Value::String(text)) => Ok(Some(EtagCondition::parse(text))),
             Some(_) => Err(ApiError::bad_request(format!("The option '{name}' must be a string."))),
+        }
+    }
+
+    /// Indexing follows the policy of the container alone, but its names are known.
+    fn check_index_action(&self) -> Result<(), ApiError> {
+        match self.0.get("indexAction") {
+            None | Some(Value::Null) => Ok(()),
+            Some(Value::String(action))
+                if INDEX_ACTIONS.iter().any(|known| known.eq_ignore_ascii_case(action)) =>
+            {
+                Ok(())
+            }
+            Some(_) => Err(ApiError::bad_request("The option 'indexAction' is not valid.")),
         }
     }
 

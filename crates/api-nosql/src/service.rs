@@ -23,6 +23,7 @@ use crate::observe::{Observation, Wire, WireFormat};
 use crate::operation::Operation;
 use crate::reply::{Envelope, Reply};
 use crate::request::{Request, RequestHead};
+use crate::script_guard::ScriptGuard;
 use crate::system_properties::NoSqlProperties;
 use crate::{Account, binary_json, headers, routes};
 
@@ -49,6 +50,7 @@ pub struct Service {
     /// Created on first use.
     scripts: OnceLock<Arc<Scripts>>,
     script_limits: script::Limits,
+    script_guard: Arc<ScriptGuard>,
     hooks: Hooks,
 }
 
@@ -158,6 +160,10 @@ impl Service {
             bodies: Bodies::new(limits, limits::REQUEST_BYTES_MAX),
             scripts: OnceLock::new(),
             script_limits: scripts,
+            script_guard: Arc::new(ScriptGuard::new(
+                Arc::clone(&engine.components().clock),
+                scripts.time,
+            )),
             hooks,
             engine,
             account,
@@ -243,6 +249,11 @@ impl Service {
             let clock = Arc::clone(&self.engine.components().clock);
             Arc::new(Scripts::new(self.script_limits, Arc::new(move || clock.monotonic())))
         })
+    }
+
+    /// What blocks scripts that take too much.
+    pub(crate) fn script_guard(&self) -> &Arc<ScriptGuard> {
+        &self.script_guard
     }
 
     /// The context of a request that an operator makes by another part of the server.

@@ -1,12 +1,13 @@
 //! One run of a stored procedure or trigger.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rquickjs::{Ctx, Function, IntoJs, Null, Object, Value};
 
 use crate::code::Code;
-use crate::sandbox::{Sandbox, ScriptDeadline};
+use crate::sandbox::{Sandbox, ScriptDeadline, micros};
 use crate::{
     Host, HostCall, HostOperation, Limits, ScriptError, ScriptFailure, Scripts, SpatialFunction,
 };
@@ -83,6 +84,8 @@ pub struct ScriptResult {
     pub body: Option<String>,
     /// The script's log.
     pub log: String,
+    /// How long its own code ran, without the host's part of its calls.
+    pub busy: Duration,
 }
 
 /// A host shared with the context of a script.
@@ -93,6 +96,7 @@ impl Scripts {
     /// promises. Blocks until then.
     pub fn run(&self, job: &Job, host: SharedHost) -> Result<ScriptResult, Box<ScriptFailure>> {
         let log = Arc::new(Mutex::new(String::new()));
+        let in_host = Arc::new(AtomicU64::new(0));
         let run = || {
             let code = self.cache.get(&job.name, &job.source, &self.limits, &self.clock)?;
             let sandbox = Sandbox::new(&self.limits, &self.clock)?;
@@ -102,20 +106,24 @@ impl Scripts {
                 deadline: sandbox.deadline.clone(),
                 host,
                 log: Arc::clone(&log),
+                in_host: Arc::clone(&in_host),
             };
-            sandbox.context.with(|ctx| {
+            let body = sandbox.context.with(|ctx| {
                 let context = ScriptContext { ctx: ctx.clone(), deadline: &sandbox.deadline };
                 let body = context.run(self, &code, job, native);
                 body.map_err(|ended| match ended {
                     RunError::Error(error) => ScriptError::of(&ctx, &sandbox.deadline, &error),
                     RunError::Script(error) => error,
                 })
-            })
+            })?;
+            let took = self.limits.time.saturating_sub(sandbox.deadline.left());
+            let in_host = Duration::from_micros(in_host.load(Ordering::Relaxed));
+            Ok((body, took.saturating_sub(in_host)))
         };
         let body = run();
         let log = std::mem::take(&mut *lock(&log));
         match body {
-            Ok(body) => Ok(ScriptResult { body, log }),
+            Ok((body, busy)) => Ok(ScriptResult { body, log, busy }),
             Err(error) => Err(Box::new(ScriptFailure { error, log })),
         }
     }
@@ -212,6 +220,8 @@ struct NativeFunctions {
     deadline: ScriptDeadline,
     host: SharedHost,
     log: Arc<Mutex<String>>,
+    /// Microseconds that the host has worked for the script.
+    in_host: Arc<AtomicU64>,
 }
 
 impl NativeFunctions {
@@ -263,7 +273,10 @@ fn call_of<'js>(
         let Some(operation) = HostOperation::parse(&operation).filter(|_| native.accepts()) else {
             return Null.into_js(&ctx);
         };
+        let before = native.deadline.left();
         let answer = lock(&native.host).call(HostCall { operation, link, body, options });
+        let took = before.saturating_sub(native.deadline.left());
+        native.in_host.fetch_add(micros(took), Ordering::Relaxed);
         let out = Object::new(ctx)?;
         match answer {
             Ok(reply) => {

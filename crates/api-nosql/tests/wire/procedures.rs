@@ -556,3 +556,111 @@ async fn procedures_that_count_together_lose_nothing() {
     assert_eq!(n, Some(counted));
     assert!(counted >= 30, "of 40 only {counted} got through");
 }
+
+#[tokio::test]
+async fn the_trigger_before_a_replace_sees_the_system_properties_of_the_item() {
+    let s = service().await;
+    let item = create(&s, r#"{"id":"1","pk":"k","n":1}"#).await.expect(201).json();
+    let body = "function () {
+        const c = getContext(), request = c.getRequest(), item = request.getBody();
+        c.getCollection().readDocument(item._self, {}, (error, old) => {
+            if (error) throw error;
+            request.setBody({ ...item, was: old.n, self: item._self, etag: item._etag });
+        });
+    }";
+    define_trigger(&s, "t", "Pre", "Replace", body).await;
+    let replace = |id: &str| {
+        let call = s.call("PUT", &format!("{C}/docs/{id}"));
+        let call = call.header("x-ms-documentdb-pre-trigger-include", "t");
+        call.header("x-ms-documentdb-partitionkey", r#"["k"]"#)
+            .body(r#"{"id":"2","pk":"k","n":2,"_self":"forged"}"#)
+            .send()
+    };
+    let replaced = replace("1").await.expect(200).json();
+    assert_eq!((&replaced["was"], &replaced["n"]), (&json!(1), &json!(2)));
+    assert_eq!((&replaced["self"], &replaced["etag"]), (&item["_self"], &item["_etag"]));
+    assert_ne!(replaced["_etag"], item["_etag"]);
+    replace("1").await.expect(400);
+}
+
+#[tokio::test]
+async fn index_actions_have_names() {
+    let s = service().await;
+    let body = "function (action) {
+        const c = getContext().getCollection();
+        c.createDocument(c.getSelfLink(), { pk: 'k' }, { indexAction: action }, error => {
+            if (error) throw new Error('not created: ' + error.message);
+        });
+    }";
+    define(&s, "sprocs", "p", body).await;
+    for good in [r#"["exclude"]"#, r#"["Include"]"#, r#"["default"]"#, "[null]", "[]"] {
+        call(&s, "p", good).await.expect(200);
+    }
+    for bad in [r#"["Invalid Value"]"#, "[1]", r#"[""]"#] {
+        let refused = call(&s, "p", bad).await.expect(400);
+        assert!(refused.message().contains("indexAction"), "{}", refused.message());
+    }
+}
+
+#[tokio::test]
+async fn a_script_that_takes_too_much_again_and_again_is_blocked() {
+    let (time, millis) = (Duration::from_millis(400), 200);
+    let busy = format!("const end = Date.now() + {millis}; while (Date.now() < end) {{}}");
+    let s = hurried(time).await;
+    define(&s, "sprocs", "slow", &format!("function (go) {{ if (go) {{ {busy} }} }}")).await;
+    define(&s, "sprocs", "other", "function () {}").await;
+    for _ in 0..5 {
+        call(&s, "slow", "[true]").await.expect(200);
+    }
+    // A run that is short enough starts the count anew.
+    call(&s, "slow", "[false]").await.expect(200);
+    for _ in 0..6 {
+        call(&s, "slow", "[true]").await.expect(200);
+    }
+    let blocked = call(&s, "slow", "[false]").await.expect(403);
+    let text = "is blocked for execution because it has violated its allowed resource limit \
+                several times.";
+    assert!(blocked.message().contains(text), "{}", blocked.message());
+    call(&s, "other", "[]").await.expect(200);
+    // A changed script is another one.
+    let changed = json!({"id": "slow", "body": "function () {}"}).to_string();
+    s.call("PUT", &format!("{C}/sprocs/slow")).body(changed).send().await.expect(200);
+    call(&s, "slow", "[]").await.expect(200);
+
+    create(&s, r#"{"id":"1","pk":"k"}"#).await.expect(201);
+    define(&s, "udfs", "f", &format!("function () {{ {busy} return 1; }}")).await;
+    for _ in 0..6 {
+        query(&s, "SELECT VALUE udf.f() FROM c").await.expect(200);
+    }
+    let blocked = query(&s, "SELECT VALUE udf.f() FROM c").await.expect(403);
+    let text = "it has violated its allowed resources limit several times.";
+    assert!(blocked.message().contains(text), "{}", blocked.message());
+}
+
+#[tokio::test]
+async fn the_old_bulk_executor_inserts_into_a_range() {
+    let s = service().await;
+    let insert = |id: &str, range: &str, body: &Value| {
+        let call = s.call("POST", &format!("{C}/sprocs/{id}"));
+        call.header("x-ms-documentdb-partitionkeyrangeid", range).body(body.to_string()).send()
+    };
+    let name = "__.sys.commonBulkInsert";
+    let items = json!([{"id": "1", "pk": "a"}, {"id": "2", "pk": "b"}, r#"{"id":"3","pk":"c"}"#]);
+    let options = json!({"softStopOnConflict": true});
+    let done = insert(name, "0", &json!([items, options])).await.expect(200);
+    assert_eq!(done.json(), json!({"count": 3, "errorCode": 0}));
+    assert_eq!(s.get(&format!("{C}/docs")).await.json()["_count"], 3);
+    let again = json!([{"id": "4", "pk": "d"}, {"id": "1", "pk": "a"}, {"id": "5", "pk": "a"}]);
+    let stopped = insert(name, "0", &json!([again, options])).await.expect(200);
+    assert_eq!(stopped.json(), json!({"count": 1, "errorCode": 409}));
+    insert(name, "0", &json!([again])).await.expect(409);
+    let upsert = insert(name, "0", &json!([again, {"enableUpsert": true}])).await.expect(200);
+    assert_eq!(upsert.json(), json!({"count": 3, "errorCode": 0}));
+    insert(name, "7", &json!([items])).await.expect(410);
+    for bad in
+        [json!([]), json!({}), json!([1]), json!([[1]]), json!([[{"pk": "a"}]]), json!([[], {}, 1])]
+    {
+        insert(name, "0", &bad).await.expect(400);
+    }
+    insert("__.sys.other", "0", &json!([items])).await.expect(404);
+}
