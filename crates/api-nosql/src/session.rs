@@ -15,11 +15,23 @@ use crate::request::Request;
 /// The token of a range, for `x-ms-session-token`.
 pub(crate) fn token(range: RangeId, lsn: Lsn) -> Vec<u8> {
     let mut out = Vec::with_capacity(24);
-    let mut digits = itoa::Buffer::new();
-    out.extend_from_slice(digits.format(range.0).as_bytes());
-    out.extend_from_slice(b":-1#");
-    out.extend_from_slice(digits.format(lsn.0).as_bytes());
+    out.extend_from_slice(itoa::Buffer::new().format(range.0).as_bytes());
+    out.push(b':');
+    write_position(lsn, &mut out);
     out
+}
+
+/// The token without its range, for answers in Direct mode, which name the range beside it. Clients
+/// put it in front themselves, those of Java also where it is there already.
+pub(crate) fn token_without_range(lsn: Lsn) -> Vec<u8> {
+    let mut out = Vec::with_capacity(24);
+    write_position(lsn, &mut out);
+    out
+}
+
+fn write_position(lsn: Lsn, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"-1#");
+    out.extend_from_slice(itoa::Buffer::new().format(lsn.0).as_bytes());
 }
 
 /// The positions that the caller of a read has already seen. Empty if the request asks for less
@@ -95,6 +107,12 @@ mod tests {
 
     fn lsns_of(pairs: &[(u32, u64)]) -> Vec<(RangeId, Lsn)> {
         pairs.iter().map(|(range, lsn)| (RangeId(*range), Lsn(*lsn))).collect()
+    }
+
+    #[test]
+    fn a_token_names_its_range_unless_that_stands_beside_it() {
+        assert_eq!(token(RangeId(7), Lsn(57)), b"7:-1#57");
+        assert_eq!(token_without_range(Lsn(57)), b"-1#57");
     }
 
     #[test]

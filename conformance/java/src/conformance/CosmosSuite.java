@@ -23,7 +23,7 @@ abstract class CosmosSuite extends Suite {
 
     @Override
     List<String> variants() {
-        return List.of("gateway");
+        return List.of("direct", "gateway");
     }
 
     @Override

@@ -187,8 +187,8 @@ pub(super) fn answer(
     let mut cache = client.cache();
     cache.set_date(now);
     tokens.small_string(id::SERVER_DATE_TIME, cache.date.as_bytes());
-    if let Some((range, lsn)) = range {
-        tokens.string(id::SESSION_TOKEN, &session::token(range, lsn));
+    if let Some((_, lsn)) = range {
+        tokens.string(id::SESSION_TOKEN, &session::token_without_range(lsn));
     }
     if *substatus != 0 {
         tokens.ulong(id::SUBSTATUS, *substatus);
