@@ -85,8 +85,6 @@ pub struct Account {
 pub struct Direct {
     /// Whether addresses are given to clients.
     pub is_on: bool,
-    /// The host in addresses, if it is not that of the endpoint that the client uses.
-    pub host: Option<String>,
     /// The port in addresses, if it is not that of the endpoint that the client uses.
     pub port: Option<u16>,
 }
@@ -94,7 +92,7 @@ pub struct Direct {
 impl Default for Direct {
     /// On, at the endpoint that the client uses.
     fn default() -> Self {
-        Self { is_on: true, host: None, port: None }
+        Self { is_on: true, port: None }
     }
 }
 

@@ -21,7 +21,7 @@ const MASTER_RANGE: &str = "M";
 
 const OFF: &str = "This server does not offer Direct mode. Use Gateway mode: in .NET \
                    CosmosClientOptions.ConnectionMode = ConnectionMode.Gateway, in Java \
-                   CosmosClientBuilder.gatewayMode().";
+                   CosmosClientBuilder.gatewayMode(). Or start the server with --direct auto.";
 
 /// The addresses of the account's own resources.
 pub(crate) fn of_master(
@@ -73,11 +73,9 @@ fn begin(
     }
     let endpoint = account::endpoint(account, request)?;
     let found = host_and_port(&endpoint);
-    let host = account.direct.host.as_deref().or(found.map(|(host, _)| host));
-    let port = account.direct.port.or(found.map(|(_, port)| port));
-    match (host, port) {
-        (Some(host), Some(port)) => Ok(format!("{host}:{port}")),
-        _ => Err(ApiError::bad_request(
+    match found {
+        Some((host, port)) => Ok(format!("{host}:{}", account.direct.port.unwrap_or(port))),
+        None => Err(ApiError::bad_request(
             "The endpoint of the request has no host that addresses can have.",
         )),
     }

@@ -10,12 +10,12 @@ use tokio::task::JoinHandle;
 use tracing::{debug, warn};
 
 use crate::bind::OpenListeners;
-use crate::config::Limits;
+use crate::config::Settings;
 use crate::connection_threads::ConnectionThreads;
 use crate::connections::{Activity, GreetedStream};
 use crate::gateway::Gateway;
 use crate::listen::{Listener, Peer};
-use crate::protocol::{Connection, START_BYTES_MAX, recognise_at_once, recognise_start};
+use crate::protocol::{Connection, START_BYTES_MAX, Wire, recognise_at_once, recognise_start};
 
 /// The first byte of a TLS handshake; no protocol in clear text starts with it.
 const TLS_HANDSHAKE: u8 = 0x16;
@@ -26,19 +26,20 @@ impl OpenListeners {
         self,
         gateway: &Arc<Gateway>,
         threads: &Arc<ConnectionThreads>,
-        limits: &Limits,
+        settings: &Settings,
     ) -> Vec<JoinHandle<()>> {
         let accept = |(listener, socket)| {
             let (gateway, threads) = (Arc::clone(gateway), Arc::clone(threads));
-            let idle = limits.idle_timeout(listener);
-            tokio::spawn(accept_connections((listener, idle), socket, gateway, threads))
+            let idle = settings.limits.idle_timeout(listener);
+            let wires = settings.listen.wires_over_tls(listener);
+            tokio::spawn(accept_connections((listener, wires, idle), socket, gateway, threads))
         };
         self.sockets.into_iter().map(accept).collect()
     }
 }
 
 async fn accept_connections(
-    (listener, idle): (&'static Listener, Duration),
+    (listener, wires_over_tls, idle): (&'static Listener, &'static [Wire], Duration),
     socket: TcpListener,
     gateway: Arc<Gateway>,
     threads: Arc<ConnectionThreads>,
@@ -54,7 +55,9 @@ async fn accept_connections(
                 let (runtime, assigned) = threads.assign();
                 connections.admit(&runtime, idle, |activity| async move {
                     let _assigned = assigned;
-                    if let Err(error) = serve_connection(stream, peer, gateway, activity).await {
+                    if let Err(error) =
+                        serve_connection((stream, wires_over_tls), peer, gateway, activity).await
+                    {
                         debug!(error = format!("{error:#}"), "connection ended");
                     }
                 });
@@ -79,14 +82,13 @@ fn is_about_one_connection(error: &io::Error) -> bool {
 }
 
 async fn serve_connection(
-    stream: std::net::TcpStream,
+    (stream, wires_over_tls): (std::net::TcpStream, &[Wire]),
     peer: Peer,
     gateway: Arc<Gateway>,
     activity: Arc<Activity>,
 ) -> anyhow::Result<()> {
     let stream = TcpStream::from_std(stream)?;
     stream.set_nodelay(true)?;
-    let listener = peer.listener;
     let mut start = [0; START_BYTES_MAX];
     let peeked = stream.peek(&mut start).await?;
     let start = start.get(..peeked).unwrap_or_default();
@@ -95,14 +97,14 @@ async fn serve_connection(
         Some(&TLS_HANDSHAKE) => {
             let stream = GreetedStream::new(stream, Arc::clone(&activity));
             let stream = gateway.tls.acceptor().await?.accept(stream).await?;
-            let (wire, stream) = recognise_start(listener.tls, stream).await?;
+            let (wire, stream) = recognise_start(wires_over_tls, stream).await?;
             let Some(wire) = wire else { return Ok(()) };
             wire.serve(stream, Connection { gateway, peer, scheme: Scheme::Https, activity }).await
         }
         Some(_) => {
             // The bytes that tell a protocol arrive together unless a client takes pains to split
             // them; such a client is served the last one in the row.
-            let Some(wire) = recognise_at_once(listener.clear, start) else { return Ok(()) };
+            let Some(wire) = recognise_at_once(peer.listener.clear, start) else { return Ok(()) };
             wire.serve(stream, Connection { gateway, peer, scheme: Scheme::Http, activity }).await
         }
     }

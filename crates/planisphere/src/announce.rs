@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::account_keys::KeyOrigin;
 use crate::bind::DisabledListener;
-use crate::config::Throttling;
+use crate::config::{DirectMode, Throttling};
 use crate::listen::{self, LISTENERS, Listener, Opens};
 use crate::serve::AnnounceAs;
 
@@ -20,6 +20,7 @@ pub(crate) struct Announcement {
     pub(crate) open: Vec<(&'static Listener, SocketAddr)>,
     /// Listeners that should be on but are off.
     pub(crate) off: Vec<DisabledListener>,
+    pub(crate) direct: DirectMode,
     pub(crate) key: Key,
     pub(crate) key_origin: KeyOrigin,
     pub(crate) data_dir: Option<PathBuf>,
@@ -72,11 +73,31 @@ impl Announcement {
         let off = self.off.iter().map(|off| (off.listener.name.to_owned(), json!(off.reason)));
         let off: serde_json::Map<_, _> = off.collect();
         let off = if off.is_empty() { String::new() } else { format!(r#""off":{},"#, json!(off)) };
+        let direct = json!(self.direct_port());
         format!(
-            r#"{{"ready":true,"endpoints":{{{endpoints}}},{off}"key":{},"pid":{}}}"#,
+            r#"{{"ready":true,"endpoints":{{{endpoints}}},"direct":{direct},{off}"key":{},"pid":{}}}"#,
             json!(self.key.expose()),
             std::process::id()
         )
+    }
+
+    /// The port that addresses for Direct mode have for clients on this machine.
+    fn direct_port(&self) -> Option<u16> {
+        match self.direct {
+            DirectMode::Auto => Some(self.nosql.port()),
+            DirectMode::Off => None,
+            DirectMode::Port(port) => Some(port),
+        }
+    }
+
+    fn direct_line(&self) -> String {
+        match self.direct {
+            DirectMode::Auto => "on the ports of the NoSQL API, over TLS".to_owned(),
+            DirectMode::Off => {
+                "off: clients need Gateway mode (--direct auto turns it on)".to_owned()
+            }
+            DirectMode::Port(port) => format!("on port {port}, over TLS"),
+        }
     }
 
     fn banner(&self) -> String {
@@ -114,6 +135,10 @@ impl Announcement {
         };
         for listener in &LISTENERS {
             let Listener { variant, shown_path, path_on_nosql, opens, .. } = *listener;
+            if opens == Opens::ForDirectMode {
+                push(listener, self.direct_line());
+                continue;
+            }
             let note = if variant.is_empty() { String::new() } else { format!("   ({variant})") };
             match (self.address(listener), self.why_off(listener)) {
                 (Some(address), _) if opens == Opens::Always => {
@@ -205,6 +230,7 @@ mod tests {
             nosql: "127.0.0.1:8081".parse().unwrap(),
             open: ["nosql", "table", "table_storage", "admin"].map(open).into(),
             off: Vec::new(),
+            direct: DirectMode::Auto,
             key: Key::from_bytes(&[1; 64]),
             key_origin,
             data_dir: None,
@@ -227,6 +253,7 @@ mod tests {
                     "table_storage": "http://127.0.0.1:10002/devstoreaccount1",
                     "admin": "http://127.0.0.1:8085/",
                 },
+                "direct": 8081,
                 "key": key.expose(),
                 "pid": std::process::id(),
             })
@@ -271,6 +298,21 @@ mod tests {
             "                off (own port): admin is taken\n",
         ] {
             assert!(banner.contains(line), "{line:?} is not in {banner}");
+        }
+    }
+
+    #[test]
+    fn clients_in_direct_mode_are_told_where_they_are_served() {
+        for (direct, port, line) in [
+            (DirectMode::Auto, json!(8081), "on the ports of the NoSQL API, over TLS\n"),
+            (DirectMode::Port(10250), json!(10250), "on port 10250, over TLS\n"),
+            (DirectMode::Off, json!(null), "off: clients need Gateway mode"),
+        ] {
+            let of = Announcement { direct, ..announcement(KeyOrigin::Configured) };
+            let value: serde_json::Value = serde_json::from_str(&of.json()).unwrap();
+            assert_eq!(value["direct"], port);
+            let banner = of.banner();
+            assert!(banner.contains(&format!("\n  Direct mode   {line}")), "{banner}");
         }
     }
 

@@ -79,7 +79,7 @@ impl Wanted {
         let (port, is_chosen) = (listen.port(listener), listen.is_chosen(listener));
         let opens = match listener.opens {
             Opens::Always => true,
-            Opens::UnlessZero => port != 0,
+            Opens::UnlessZero | Opens::ForDirectMode => port != 0,
             Opens::BesideDefaultPort => port != 0 && (is_chosen || has_default_ports(listen)),
         };
         let finds_free = listen.ports != Ports::Fixed;

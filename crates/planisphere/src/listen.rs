@@ -22,7 +22,7 @@ pub(crate) struct Listener {
     pub(crate) title: &'static str,
     /// What tells it from other listeners of the same title.
     pub(crate) variant: &'static str,
-    /// The default of its port.
+    /// The default of its port; 0 if it has none.
     pub(crate) port: u16,
     pub(crate) opens: Opens,
     pub(crate) interface: Interface,
@@ -52,6 +52,8 @@ pub(crate) enum Opens {
     /// Unless its port is 0. If its default port is taken, it is off and the start-up output says
     /// so; if a port that was requested is taken, the server does not start.
     UnlessZero,
+    /// If the setting `direct` is a port, on that port; the server does not start without it.
+    ForDirectMode,
     /// As `UnlessZero`, and only while the NoSQL port is the default one, or when it was requested.
     BesideDefaultPort,
 }
@@ -72,10 +74,12 @@ pub(crate) enum Browsers {
     CheckedIfKeyIsPublic,
     /// The same, and with private keys still that they come from pages of this server.
     AlwaysChecked,
+    /// No browser speaks its protocols.
+    Excluded,
 }
 
 /// All listeners, in the order in which they are shown.
-pub(crate) static LISTENERS: [Listener; 5] = [
+pub(crate) static LISTENERS: [Listener; 6] = [
     Listener {
         name: "nosql",
         title: "NoSQL API",
@@ -106,6 +110,22 @@ pub(crate) static LISTENERS: [Listener; 5] = [
         trusts_machine: false,
         path: None,
         shown_path: "/",
+        path_on_nosql: None,
+    },
+    Listener {
+        name: "direct",
+        title: "Direct mode",
+        variant: "",
+        port: 0,
+        opens: Opens::ForDirectMode,
+        interface: Interface::Data,
+        idle: "nosql",
+        clear: &[],
+        tls: &[Wire::Rntbd],
+        browsers: Browsers::Excluded,
+        trusts_machine: false,
+        path: None,
+        shown_path: "",
         path_on_nosql: None,
     },
     Listener {
@@ -169,7 +189,12 @@ pub(crate) fn named(name: &str) -> Option<&'static Listener> {
 impl Listener {
     /// The flag of its port.
     pub(crate) fn flag(&self) -> String {
-        format!("--{}-port", self.name.replace('_', "-"))
+        match self.opens {
+            Opens::ForDirectMode => "--direct".to_owned(),
+            Opens::Always | Opens::UnlessZero | Opens::BesideDefaultPort => {
+                format!("--{}-port", self.name.replace('_', "-"))
+            }
+        }
     }
 
     /// Its title, with the variant if it has one.

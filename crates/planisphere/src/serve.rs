@@ -17,7 +17,7 @@ use tracing::{info, warn};
 use crate::account_keys::{self, AccountKeys};
 use crate::admin::Admin;
 use crate::announce::{self, Announcement};
-use crate::config::{Bind, DirectoryMode, Settings, Switch};
+use crate::config::{Bind, DirectMode, DirectoryMode, Settings, Switch};
 use crate::connection_threads::ConnectionThreads;
 use crate::connections::{ConnectionLimits, Connections};
 use crate::data_dir::DataDir;
@@ -84,6 +84,7 @@ async fn serve(settings: Settings, announce_as: AnnounceAs) -> anyhow::Result<()
         nosql: listeners.address("nosql").context("the NoSQL API has no address")?,
         open: listeners.addresses.clone(),
         off: listeners.off.clone(),
+        direct: settings.listen.direct,
         key: keys.ring.primary.clone(),
         key_origin: keys.origin.clone(),
         data_dir: settings.data_dir().map(ToOwned::to_owned),
@@ -94,7 +95,7 @@ async fn serve(settings: Settings, announce_as: AnnounceAs) -> anyhow::Result<()
     let gateway = Arc::new(new_gateway(&settings, keys, &engine, faults, directory, explorer));
     let threads =
         Arc::new(ConnectionThreads::start().context("can't start the threads of the server")?);
-    let accepting = listeners.accept(&gateway, &threads, &settings.limits);
+    let accepting = listeners.accept(&gateway, &threads, &settings);
     data.note_endpoints(&announcement.endpoint(), &announcement.admin_endpoint_or_nosql());
     announce::print(&announcement, announce_as).context("can't print the start message")?;
     info!(endpoint = announcement.endpoint(), "serving");
@@ -132,7 +133,10 @@ fn new_gateway(
             .filter(|url| !url.is_empty()),
         consistency: settings.account.consistency.into(),
         local_auth: settings.account.local_auth == Switch::On,
-        direct: api_nosql::Direct::default(),
+        direct: api_nosql::Direct {
+            is_on: settings.listen.direct != DirectMode::Off,
+            port: settings.listen.direct.own_port(),
+        },
     };
     let requests = Arc::new(Requests::default());
     let limits = request_limits(settings);

@@ -48,6 +48,8 @@ pub struct Ready {
     pub table: Option<SocketAddr>,
     /// Where the Table API of the storage flavour listens, if it is enabled.
     pub table_storage: Option<SocketAddr>,
+    /// The port for clients in Direct mode on this machine, if they are served.
+    pub direct: Option<u16>,
     /// The account's primary key.
     pub key: String,
     /// The server's process id.
@@ -155,7 +157,9 @@ impl Ready {
             |name: &str| text(name).ok().and_then(|url| url.split('/').nth(2)?.parse().ok());
         let (table, table_storage) =
             (tables("/endpoints/table"), tables("/endpoints/table_storage"));
-        Ok(Self { endpoint, address, admin, table, table_storage, key: text("/key")?, pid })
+        let direct = value["direct"].as_u64().and_then(|port| u16::try_from(port).ok());
+        let key = text("/key")?;
+        Ok(Self { endpoint, address, admin, table, table_storage, direct, key, pid })
     }
 }
 

@@ -5,14 +5,16 @@ use std::collections::BTreeMap;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 
-use crate::listen::LISTENERS;
+use crate::listen::{LISTENERS, Listener, Opens};
 
 /// The numbers in keys `<listener>_port`; there may be no other key.
 pub(super) fn ports<'de, D>(section: D) -> Result<BTreeMap<&'static str, u16>, D::Error>
 where
     D: Deserializer<'de>,
 {
-    by_name(section, "_port", |name| LISTENERS.iter().map(|row| row.name).find(|own| *own == name))
+    by_name(section, "_port", |name| {
+        with_own_port().map(|listener| listener.name).find(|own| *own == name)
+    })
 }
 
 /// The numbers in keys `<listener>_idle_timeout_s`; there may be no other key.
@@ -21,6 +23,11 @@ where
     D: Deserializer<'de>,
 {
     by_name(section, "_idle_timeout_s", |name| with_own_idle_timeout().find(|own| *own == name))
+}
+
+/// The listeners whose port is a setting of its own.
+pub(super) fn with_own_port() -> impl Iterator<Item = &'static Listener> {
+    LISTENERS.iter().filter(|listener| listener.opens != Opens::ForDirectMode)
 }
 
 /// The listeners whose idle timeout is a setting, for themselves and others.

@@ -35,6 +35,7 @@ pub(crate) const KEYS: &[Key] = &[
     key("listen", "table_storage_port", "table-storage-port", "N"),
     key("listen", "admin_bind", "admin-bind", "ADDR"),
     key("listen", "admin_port", "admin-port", "N"),
+    key("listen", "direct", "direct", "auto|off|PORT"),
     key("listen", "public_endpoint", "public-endpoint", "URL"),
     key("listen", "allow_host", "allow-host", "NAME"),
     key("storage", "data", "data", "DIR"),

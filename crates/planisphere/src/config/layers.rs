@@ -7,8 +7,8 @@ use anyhow::{Context, anyhow, bail};
 use serde::Deserialize;
 use toml::{Table, Value};
 
-use super::{DEFAULT_TOML, KEYS, Key, Settings, names};
-use crate::listen::{LISTENERS, Listener};
+use super::{DEFAULT_TOML, KEYS, Key, Settings, by_listener, names};
+use crate::listen::Listener;
 
 /// The sources of settings, weakest first.
 pub(crate) struct Layers {
@@ -69,7 +69,7 @@ fn chosen_ports(layers: &Layers, settings: &Settings) -> BTreeSet<&'static str> 
         is_named(&format!("{}_port", listener.name))
             || settings.listen.port(listener) != listener.port
     };
-    LISTENERS.iter().filter(is_chosen).map(|listener| listener.name).collect()
+    by_listener::with_own_port().filter(is_chosen).map(|listener| listener.name).collect()
 }
 
 fn is_port(key: &Key, name: &str) -> bool {

@@ -5,6 +5,7 @@
 //! read only at the start.
 
 mod by_listener;
+mod direct;
 mod keys;
 mod layers;
 mod names;
@@ -18,12 +19,14 @@ use std::time::Duration;
 use account::KeyRing;
 use serde::Deserialize;
 
+pub(crate) use direct::DirectMode;
 pub(crate) use keys::{EVERYDAY, KEYS, Key, REPLACED, explain};
 pub(crate) use layers::{Layers, load};
 pub(crate) use names::PREFIX;
 
-use crate::listen::{Interface, LISTENERS, Listener};
+use crate::listen::{Interface, LISTENERS, Listener, Opens};
 use crate::origins::AllowedHost;
+use crate::protocol::Wire;
 
 /// The defaults, with a comment for each key.
 pub(crate) const DEFAULT_TOML: &str = include_str!("../../planisphere.default.toml");
@@ -53,6 +56,7 @@ pub(crate) struct Listen {
     pub(crate) ports: Ports,
     pub(crate) port_offset: u16,
     pub(crate) admin_bind: Bind,
+    pub(crate) direct: DirectMode,
     pub(crate) public_endpoint: String,
     pub(crate) allow_host: String,
     /// The port of each listener, by its name.
@@ -306,14 +310,32 @@ impl Listen {
         })
     }
 
-    /// The port of a listener.
+    /// The port of a listener; 0 if it has none.
     pub(crate) fn port(&self, listener: &Listener) -> u16 {
-        self.port_numbers.get(listener.name).copied().unwrap_or(listener.port)
+        match listener.opens {
+            Opens::ForDirectMode => self.direct.own_port().unwrap_or_default(),
+            Opens::Always | Opens::UnlessZero | Opens::BesideDefaultPort => {
+                self.port_numbers.get(listener.name).copied().unwrap_or(listener.port)
+            }
+        }
     }
 
     /// Whether the port of a listener was chosen explicitly.
     pub(crate) fn is_chosen(&self, listener: &Listener) -> bool {
-        self.chosen_ports.contains(listener.name)
+        listener.opens == Opens::ForDirectMode || self.chosen_ports.contains(listener.name)
+    }
+
+    /// The protocols of a listener over TLS: those of its row, unless clients in Direct mode have
+    /// their own port or none.
+    pub(crate) fn wires_over_tls(&self, listener: &Listener) -> &'static [Wire] {
+        match (listener.tls, self.direct) {
+            ([Wire::Rntbd, others @ ..], DirectMode::Off | DirectMode::Port(_))
+                if listener.opens != Opens::ForDirectMode =>
+            {
+                others
+            }
+            (wires, _) => wires,
+        }
     }
 
     /// Moves ports with default numbers by the offset.
@@ -368,9 +390,12 @@ impl Default for Settings {
                 ports: Ports::Fixed,
                 port_offset: 0,
                 admin_bind: Bind::Localhost,
+                direct: DirectMode::Auto,
                 public_endpoint: String::new(),
                 allow_host: String::new(),
-                port_numbers: LISTENERS.iter().map(|row| (row.name, row.port)).collect(),
+                port_numbers: by_listener::with_own_port()
+                    .map(|listener| (listener.name, listener.port))
+                    .collect(),
                 chosen_ports: BTreeSet::new(),
             },
             storage: Storage {

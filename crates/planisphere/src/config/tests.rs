@@ -126,6 +126,14 @@ fn errors_name_the_layer_and_the_reason() {
         (load_with(None, &[], &[("idle-timeout-s", "0")]), &["idle_timeout_s", "out of range"]),
         (load_with(None, &[], &[("admin-idle-timeout-s", "86401")]), &["admin_idle", "86400"]),
         (load_with(None, &[], &[("public-endpoint", "db:1")]), &["public_endpoint", "URL"]),
+        (load_with(None, &[], &[("direct", "on")]), &["--direct", "`on`", "`auto`", "`off`"]),
+        (load_with(None, &[], &[("direct", "0")]), &["--direct", "`off` turns Direct mode off"]),
+        (load_with(None, &[], &[("direct", "65536")]), &["--direct", "1 to 65535"]),
+        (
+            load_with(Some("[listen]\ndirect = -1"), &[], &[]),
+            &["listen.direct", "`-1`", "1 to 65535"],
+        ),
+        (load_with(Some("[listen]\ndirect = true"), &[], &[]), &["listen.direct", "expected"]),
         (load_with(None, &[], &[("allow-host", "db,http://x/")]), &["allow_host", "`http://x/`"]),
     ];
     for (outcome, parts) in cases {
@@ -143,6 +151,33 @@ fn addresses_are_read_with_and_without_brackets() {
     assert_eq!(bind("[::1]"), Ok(Bind::Address("::1".parse().unwrap())));
     assert!(bind("0.0.0.0").is_ok_and(|bind| !bind.is_loopback()));
     assert!(bind("127.1.2.3").is_ok_and(Bind::is_loopback));
+}
+
+#[test]
+fn direct_mode_is_served_where_the_setting_says() {
+    let listen = |file, flags: &[(&str, &str)]| load_with(file, &[], flags).unwrap().listen;
+    let wires = |listen: &Listen, name| listen.wires_over_tls(named(name).unwrap());
+    let auto = listen(None, &[]);
+    assert_eq!(auto.direct, DirectMode::Auto);
+    assert!(wires(&auto, "nosql").contains(&Wire::Rntbd));
+    assert!(wires(&auto, "nosql_second").contains(&Wire::Rntbd));
+    assert!(!wires(&auto, "table").contains(&Wire::Rntbd));
+    assert_eq!(auto.port(named("direct").unwrap()), 0);
+
+    let off = listen(None, &[("direct", "off")]);
+    assert!(LISTENERS[..2].iter().all(|row| !off.wires_over_tls(row).contains(&Wire::Rntbd)));
+    assert_eq!(off.port(named("direct").unwrap()), 0);
+
+    for own in [
+        listen(None, &[("direct", "10250"), ("port-offset", "5")]),
+        listen(Some("[listen]\ndirect = 10250"), &[]),
+        listen(Some("[listen]\ndirect = \"10250\""), &[]),
+    ] {
+        assert_eq!(own.port(named("direct").unwrap()), 10250);
+        assert!(own.is_chosen(named("direct").unwrap()));
+        assert!(!wires(&own, "nosql").contains(&Wire::Rntbd));
+        assert_eq!(wires(&own, "direct"), [Wire::Rntbd]);
+    }
 }
 
 #[test]

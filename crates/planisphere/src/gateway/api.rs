@@ -130,6 +130,7 @@ impl ConnectionHandler<'_> {
         let policy = &self.gateway.origin_policy;
         let level = match self.peer.listener.browsers {
             _ if policy.trusts_any || self.has_public_key() => OriginCheck::HostAndOrigin,
+            Browsers::Excluded => OriginCheck::HostAndOrigin,
             Browsers::AlwaysChecked => OriginCheck::Origin,
             Browsers::CheckedIfKeyIsPublic if self.api.is_for_admin(request) => OriginCheck::Origin,
             Browsers::CheckedIfKeyIsPublic => return Ok(()),

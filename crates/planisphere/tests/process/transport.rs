@@ -18,7 +18,7 @@ pub(crate) fn connect_tls(server: &TestServer, authority_pem: &[u8], name: &str)
     tls_over(connect(server), authority_pem, name)
 }
 
-fn tls_over(stream: TcpStream, authority_pem: &[u8], name: &str) -> TlsStream {
+pub(crate) fn tls_over(stream: TcpStream, authority_pem: &[u8], name: &str) -> TlsStream {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(authority_pem).unwrap()).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
