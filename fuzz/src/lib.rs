@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use account::{Key, KeyRing, Scheme};
 use api_nosql::fuzzing::{Limits, decode, encode};
-use api_nosql::{Account, Consistency, Service};
+use api_nosql::{Account, Consistency, Greeting, Service};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper::Request;
@@ -19,6 +19,7 @@ use lang::{SyntaxError, SyntaxErrorKind};
 use query::exec::memory::Values;
 use query::exec::{Limits as PageLimits, Position, Row};
 use testkit::harness::{Harness, START_SECONDS};
+use testkit::rntbd::{Answer, Frame, request as request_token};
 
 /// Requests one service answers before it is replaced, so that its data stays small.
 const REQUESTS_PER_SERVICE: u32 = 2000;
@@ -38,6 +39,9 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("request", request),
     ("query", query),
     ("filter", filter),
+    ("frame", frame),
+    ("tokens", tokens),
+    ("addresses", addresses),
 ];
 
 /// The path of a request is an address or refused.
@@ -192,6 +196,42 @@ pub fn request(input: &[u8]) {
     }
 }
 
+/// A frame of Direct mode is refused, or answered without a server error. The answer can be read,
+/// and its first tokens are those that clients need to match it.
+///
+/// An input is a frame: head, length of the payload, payload. Its signature holds if it is that of
+/// a saved input.
+pub fn frame(input: &[u8]) {
+    let Ok(Some(length)) = api_nosql::head_length(input) else { return };
+    let Some((head, payload)) = input.split_at_checked(length) else { return };
+    let payload = payload.get(4..).unwrap_or_default();
+    SUBJECT.with_borrow_mut(|subject| {
+        if let Some(used_up) = subject.take_if(|subject| subject.requests_left == 0) {
+            used_up.close();
+        }
+        subject.get_or_insert_with(Subject::new).answer_frame(head, payload);
+    });
+}
+
+/// Tokens behind those that every request needs: the frame is refused or answered.
+pub fn tokens(input: &[u8]) {
+    const ITEM: u16 = 3;
+    for operation in [1, 3, 4, 15, 37] {
+        let base = Frame::new(ITEM, operation).ulong(request_token::TRANSPORT_REQUEST_ID, 1);
+        let mut head = base.byte(request_token::PAYLOAD_PRESENT, 0).to_bytes();
+        head.extend_from_slice(input);
+        let length = u32::try_from(head.len()).unwrap_or(u32::MAX);
+        head[..4].copy_from_slice(&length.to_le_bytes());
+        frame(&head);
+    }
+}
+
+/// The query of a request for addresses is refused or answered.
+pub fn addresses(input: &[u8]) {
+    let Ok(text) = std::str::from_utf8(input) else { return };
+    request(format!("GET /addresses/?{text}\n\n").as_bytes());
+}
+
 thread_local! {
     static SUBJECT: RefCell<Option<Subject>> = const { RefCell::new(None) };
 }
@@ -251,6 +291,28 @@ impl Subject {
     }
 }
 
+impl Subject {
+    fn answer_frame(&mut self, head: &[u8], payload: &[u8]) {
+        self.requests_left -= 1;
+        let head = Bytes::copy_from_slice(head);
+        if let Greeting::Welcome(..) = self.service.greet(&head) {
+            return;
+        }
+        let greeting = self.service.greet(&Frame::context().to_bytes());
+        let Greeting::Welcome(client, _) = greeting else { panic!("the handshake is refused") };
+        let Ok(frame) = api_nosql::Frame::read(head, &client) else { return };
+        let payload = Full::new(Bytes::copy_from_slice(payload));
+        let service = Arc::clone(&self.service);
+        let served = service.serve_frame(frame, payload, Arc::from(client), Scheme::Https.into());
+        let sent = self.runtime.block_on(served);
+        assert!(sent.outcome.0 < 500, "answered {:?}", sent.outcome);
+        let bytes = [sent.head, sent.payload.to_vec()].concat();
+        let answer = Answer::read(&mut &bytes[..]).expect("a whole answer");
+        let first: Vec<u16> = answer.tokens.iter().take(2).map(|token| token.0).collect();
+        assert_eq!(first, [0x35, 0x00]);
+    }
+}
+
 /// A signed request; `None` if hyper would have refused the input.
 fn parse_request(input: &[u8]) -> Option<Request<Full<Bytes>>> {
     let end = input.windows(2).position(|pair| pair == b"\n\n");
@@ -276,8 +338,14 @@ fn parse_request(input: &[u8]) -> Option<Request<Full<Bytes>>> {
     request.body(Full::new(Bytes::copy_from_slice(body))).ok()
 }
 
-/// The signed parts for a path of plain names.
+/// The signed parts for a path of plain names, or for that of addresses.
 fn signed_parts(path: &str) -> (&str, String) {
+    if let Some((_, query)) = path.split_once("/addresses/?") {
+        let of = query.split('&').find_map(|field| field.strip_prefix("$resolveFor="));
+        let container = of.and_then(|of| of.split("%2f").nth(3)).unwrap_or_default();
+        let link = container.replace("%3d", "=").to_lowercase();
+        return if link.is_empty() { ("dbs", link) } else { ("docs", link) };
+    }
     let path = path.split('?').next().unwrap_or_default();
     let segments: Vec<&str> = path.split('/').filter(|segment| !segment.is_empty()).collect();
     match segments.len() {

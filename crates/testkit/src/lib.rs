@@ -5,5 +5,6 @@ pub mod harness;
 pub mod hooked;
 pub mod http;
 pub mod properties;
+pub mod rntbd;
 pub mod server;
 pub mod spawner;

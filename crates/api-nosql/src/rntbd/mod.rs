@@ -14,6 +14,8 @@ mod operations;
 mod request_tokens;
 mod response_tokens;
 mod serve;
+#[cfg(test)]
+mod tests;
 mod token;
 
 pub use answer::FrameAnswer;

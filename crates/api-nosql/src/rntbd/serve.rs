@@ -87,7 +87,7 @@ fn check(fields: &Fields) -> Result<(), ApiError> {
 }
 
 /// Adds the headers that follow from the operation.
-fn complete(fields: &mut Fields, operation: &Operation, head: &[u8]) {
+pub(super) fn complete(fields: &mut Fields, operation: &Operation, head: &[u8]) {
     let headers: &mut Headers = &mut fields.headers;
     operation.add_headers(headers);
     if let Some(condition) = fields.condition.of(head) {
@@ -114,7 +114,7 @@ fn path_of(segments: &Segments<'_>) -> String {
 }
 
 /// An activity id as text. The first three of its groups are sent with their lowest byte first.
-fn activity_text(bytes: &[u8; 16]) -> [u8; 36] {
+pub(super) fn activity_text(bytes: &[u8; 16]) -> [u8; 36] {
     const HEX: &[u8; 16] = b"0123456789abcdef";
     const ORDER: [usize; 16] = [3, 2, 1, 0, 5, 4, 7, 6, 8, 9, 10, 11, 12, 13, 14, 15];
     let mut text = [b'-'; 36];

@@ -5,6 +5,7 @@
 mod batches;
 mod change_feed;
 mod containers;
+mod direct;
 mod dotnet;
 mod gateway;
 mod hostile_queries;

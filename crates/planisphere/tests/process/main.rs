@@ -7,6 +7,7 @@ mod admin;
 mod clock;
 mod commands;
 mod data_directory;
+mod direct;
 mod direct_listener;
 mod directory;
 mod explorer;
