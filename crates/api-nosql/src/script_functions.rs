@@ -15,7 +15,7 @@ use crate::Service;
 use crate::errors::ApiError;
 use crate::script_guard::ScriptGuard;
 
-/// The functions of a container for one request, if it has any.
+/// The functions of a container for one request; by default, none can be called.
 #[derive(Clone, Default)]
 pub(crate) struct QueryFunctions(Option<Arc<Callable>>);
 
@@ -34,6 +34,8 @@ enum Failure {
     Script(ScriptError),
     /// The function of this name is blocked.
     Blocked(String),
+    /// There is no function of this name.
+    Unknown(String),
 }
 
 impl QueryFunctions {
@@ -42,9 +44,6 @@ impl QueryFunctions {
         let catalog = service.engine().catalog();
         let kind = ScriptKind::UserDefinedFunction;
         let scripts: Vec<_> = catalog.scripts(container.rid, kind).cloned().collect();
-        if scripts.is_empty() {
-            return Self(None);
-        }
         let source = |script: &Arc<Script>| (script.spec.id.clone(), Arc::clone(&script.spec.body));
         let sources = scripts.iter().map(source);
         Self(Some(Arc::new(Callable {
@@ -76,6 +75,9 @@ impl QueryFunctions {
         });
         match failure.filter(|_| is_ours) {
             Some(Failure::Script(failure)) => ApiError::script(&failure),
+            Some(Failure::Unknown(name)) => ApiError::bad_request_errors(format!(
+                "'udf.{name}' is not a recognized user-defined function name."
+            )),
             Some(Failure::Blocked(name)) => ApiError::new(
                 ErrorKind::Forbidden,
                 format!(
@@ -89,12 +91,8 @@ impl QueryFunctions {
 }
 
 impl CallFunction for Callable {
-    fn has(&self, name: &str) -> bool {
-        let has = self.functions.has(name);
-        if has {
-            self.is_used.store(true, Ordering::Relaxed);
-        }
-        has
+    fn announce(&self) {
+        self.is_used.store(true, Ordering::Relaxed);
     }
 
     fn call(&self, name: &str, args: &[Option<&Value>]) -> Result<Option<Value>, EvalError> {
@@ -102,16 +100,16 @@ impl CallFunction for Callable {
             *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(failure);
             EvalError::UserFunction
         };
-        let script = self.scripts.iter().find(|script| script.spec.id == name);
-        if script.is_some_and(|script| self.guard.is_blocked(script)) {
+        let Some(script) = self.scripts.iter().find(|script| script.spec.id == name) else {
+            return Err(failed(Failure::Unknown(name.to_owned())));
+        };
+        if self.guard.is_blocked(script) {
             return Err(failed(Failure::Blocked(name.to_owned())));
         }
         let began = self.clock.monotonic();
         let value = self.functions.call(name, args);
-        if let Some(script) = script {
-            let took = self.clock.monotonic().saturating_sub(began);
-            self.guard.count(script, value.as_ref().map(|_| took));
-        }
+        let took = self.clock.monotonic().saturating_sub(began);
+        self.guard.count(script, value.as_ref().map(|_| took));
         value.map_err(|error| failed(Failure::Script(error)))
     }
 }

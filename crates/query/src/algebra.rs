@@ -163,9 +163,10 @@ impl PartialEq for ComputedProperty {
 
 /// User-defined functions.
 pub trait CallFunction: Send + Sync {
-    /// Whether there is a function of that name.
-    fn has(&self, name: &str) -> bool;
-    /// Calls a function; `None` is *undefined*. The callee keeps the reason why a call failed.
+    /// Tells that a query may call functions.
+    fn announce(&self);
+    /// Calls a function; `None` is *undefined*. The callee keeps the reason why a call failed. One
+    /// that does not exist fails when it is called, so that a query without rows has no error.
     fn call(&self, name: &str, args: &[Option<&Value>]) -> Result<Option<Value>, EvalError>;
 }
 

@@ -37,11 +37,6 @@ impl Functions {
         Self { scripts, sources: sources.into_iter().collect(), session: Mutex::new(None) }
     }
 
-    /// Whether there is a function of that name.
-    pub fn has(&self, name: &str) -> bool {
-        self.sources.contains_key(name)
-    }
-
     /// Calls a function; `None` is *undefined*.
     pub fn call(&self, name: &str, args: &[Option<&Value>]) -> Result<Option<Value>, ScriptError> {
         let mut session = self.session.lock().unwrap_or_else(PoisonError::into_inner);

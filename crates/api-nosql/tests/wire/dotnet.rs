@@ -356,6 +356,41 @@ async fn errors_have_the_texts_that_tests_look_for() {
 }
 
 #[tokio::test]
+async fn functions_are_looked_up_when_they_are_called() {
+    let s = service().await;
+    let rows = || {
+        let call = s.call("POST", DOCS).header("x-ms-documentdb-isquery", "True");
+        let call = call.header("x-ms-documentdb-query-enablecrosspartition", "True");
+        call.body(r#"{"query":"SELECT VALUE udf.f(c.n) FROM c WHERE c.n > 0"}"#).send()
+    };
+    assert_eq!(rows().await.expect(200).json()["_count"], 0);
+    s.post(DOCS, r#"{"id":"1","pk":"a","n":0}"#).await.expect(201);
+    assert_eq!(rows().await.expect(200).json()["_count"], 0);
+    s.post(DOCS, r#"{"id":"2","pk":"a","n":1}"#).await.expect(201);
+    let message = rows().await.expect(400).message();
+    assert!(message.contains("'udf.f' is not a recognized user-defined function"), "{message}");
+    let f = r#"{"id":"f","body":"function (n) { return n + 1; }"}"#;
+    s.post("/dbs/d/colls/c/udfs", f).await.expect(201);
+    assert_eq!(rows().await.expect(200).json()["Documents"], json!([2]));
+}
+
+#[tokio::test]
+async fn a_ranking_is_no_score_of_another() {
+    let s = service().await;
+    let score = "FullTextScore(c.t, 'x')";
+    for args in
+        [format!("RRF({score}, {score}), {score}"), format!("{score}, RRF({score}, {score})")]
+    {
+        let text = format!("SELECT TOP 3 * FROM c ORDER BY RANK RRF({args})");
+        let plan = s.call("POST", DOCS).header("x-ms-cosmos-is-query-plan-request", "True");
+        let plan = plan.header("x-ms-cosmos-supported-query-features", "HybridSearch");
+        let refused = plan.body(json!({"query": text}).to_string()).send().await.expect(400);
+        let message = refused.message();
+        assert!(message.contains("'RRF' is not a recognized built-in function name."), "{message}");
+    }
+}
+
+#[tokio::test]
 async fn encryption_keys_say_when_they_were_created() {
     let s = service().await;
     let path = "/dbs/d/clientencryptionkeys";

@@ -55,6 +55,8 @@ struct Lowering<'a> {
     container: Option<usize>,
     /// The variables that are the item itself.
     items: Vec<usize>,
+    /// The condition that a first source of whole items has on them.
+    source_filter: Option<Expr>,
     /// Computed properties that were used so far.
     computed: BTreeMap<&'a str, ComputedProperty>,
     /// Calls of user-defined functions so far.
@@ -63,6 +65,8 @@ struct Lowering<'a> {
     given: &'a [(String, Value)],
     purpose: Purpose,
     aggregates: AggregateUse,
+    /// Whether this is inside a subquery, whose aggregates may be over subqueries.
+    is_nested: bool,
     now: Ticks,
     random: RandomSource,
     /// Work granted to folding constants in the whole query.
@@ -94,11 +98,13 @@ impl<'a> Lowering<'a> {
             variables: Vec::new(),
             container: None,
             items: Vec::new(),
+            source_filter: None,
             computed: BTreeMap::new(),
             user_calls: 0,
             environment,
             purpose,
             aggregates: AggregateUse::Refused("FROM"),
+            is_nested: false,
             now: Ticks(environment.now_ticks),
             random: RandomSource::new(environment.seed),
             budget: Budget::per_item(),
@@ -108,11 +114,12 @@ impl<'a> Lowering<'a> {
     /// A whole query, or one in FROM whose rows must be complete before the rest begins.
     fn plan(&mut self, query: &ast::Query) -> Lowered<Plan> {
         let (input, bindings) = self.input(&query.from)?;
+        let source_filter = self.source_filter.take();
         let outer = match input {
             Input::Nothing => 0,
             Input::Items | Input::Rows(_) => 1,
         };
-        let (select, order) = self.clauses(query, 0, outer, bindings)?;
+        let (select, order) = self.clauses(query, (0, outer), bindings, source_filter)?;
         let top = query.top.as_ref().map(|count| self.count(count, &count::TOP)).transpose()?;
         let window = self.window(query)?;
         Ok(Plan::new(Clauses { input, select, order, top, window }))
@@ -123,8 +130,10 @@ impl<'a> Lowering<'a> {
         order::refuse_in_subquery(query)?;
         let outer = self.variables.len();
         let aggregates = std::mem::replace(&mut self.aggregates, AggregateUse::Refused("FROM"));
+        let was_nested = std::mem::replace(&mut self.is_nested, true);
         let bindings = self.bindings(&query.from)?;
-        let (select, _) = self.clauses(query, outer, outer, bindings)?;
+        let (select, _) = self.clauses(query, (outer, outer), bindings, None)?;
+        self.is_nested = was_nested;
         self.aggregates = aggregates;
         self.variables.truncate(outer);
         self.items.retain(|slot| *slot < outer);
@@ -132,17 +141,18 @@ impl<'a> Lowering<'a> {
     }
 
     /// All clauses after FROM. The variables of rows start at `rows`; from `outer` on they are
-    /// bound by `bindings`.
+    /// bound by `bindings`, under the condition of the source.
     fn clauses(
         &mut self,
         query: &ast::Query,
-        rows: usize,
-        outer: usize,
+        (rows, outer): (usize, usize),
         bindings: Vec<Binding>,
+        source_filter: Option<Expr>,
     ) -> Lowered<(Select, Vec<SortKey>)> {
         self.container = None;
         self.aggregates = AggregateUse::Refused("WHERE");
         let filter = query.filter.as_ref().map(|filter| self.expr(filter)).transpose()?;
+        let filter = from::both(source_filter, filter);
         let is_distinct = query.distinct.is_some();
         if grouping::is_grouped(query) {
             let (grouping, projection, order) = self.grouped(query, rows, outer)?;

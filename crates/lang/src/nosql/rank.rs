@@ -41,6 +41,10 @@ pub(super) fn ranking<'q>(
     let Some(args) = call_of(&item.expr, "RRF") else {
         return Ok(Ranking { scores: vec![score(&item.expr)?], weights: Vec::new() });
     };
+    if let Some(nested) = args.iter().find(|arg| call_of(arg, "RRF").is_some()) {
+        let message = "'RRF' is not a recognized built-in function name.".to_owned();
+        return Err(Diagnostic::syntax("SC2005", message, nested.span));
+    }
     let (scored, weighed) = match args.split_last() {
         Some((last, scored)) if score(last).is_err() => (scored, Some(last)),
         _ => (args, None),

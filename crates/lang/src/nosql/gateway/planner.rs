@@ -213,7 +213,6 @@ fn required_features(query: &Query, client_merge: &ClientMerge<'_>) -> Vec<Featu
         (Feature::DCount, is_counted),
         (Feature::Distinct, query.distinct.is_some() && !query.from.is_empty()),
         (Feature::GroupBy, !query.group_by.is_empty()),
-        (Feature::ListAndSetAggregate, uses(&[Aggregate::MakeList, Aggregate::MakeSet])),
         (Feature::MultipleAggregates, aggregates.len() > 1),
         (Feature::MultipleOrderBy, sort_keys > 1),
         (Feature::NonStreamingOrderBy, client_merge.vector_order.is_some()),

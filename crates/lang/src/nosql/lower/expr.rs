@@ -76,14 +76,14 @@ impl Lowering<'_> {
                 Ok(Expr::UserFunction { name: name.text.clone(), args, functions: None })
             }
             Purpose::Running => {
-                let functions = self.environment.user_functions.clone();
-                if functions.as_ref().is_some_and(|functions| functions.0.has(&name.text)) {
-                    return Ok(Expr::UserFunction { name: name.text.clone(), args, functions });
-                }
-                let name = &name.text;
-                let message =
-                    format!("'udf.{name}' is not a recognized user-defined function name.");
-                Err(Diagnostic::syntax("SC2005", message, span))
+                let name = name.text.clone();
+                let Some(functions) = self.environment.user_functions.clone() else {
+                    let message =
+                        format!("'udf.{name}' is not a recognized user-defined function name.");
+                    return Err(Diagnostic::syntax("SC2005", message, span));
+                };
+                functions.0.announce();
+                Ok(Expr::UserFunction { name, args, functions: Some(functions) })
             }
         }
     }
@@ -151,7 +151,7 @@ impl Lowering<'_> {
             AggregateUse::Nested => return Err(nested_aggregate(expr.span)),
             AggregateUse::Collected { start, calls } => (start, calls),
         };
-        if has_aggregate(arg) || has_subquery(arg) {
+        if has_aggregate(arg) || (!self.is_nested && has_subquery(arg)) {
             return Err(nested_aggregate(expr.span));
         }
         let call = AggregateCall { aggregate, operand: self.expr(arg)? };

@@ -6,7 +6,7 @@ use query::plan::{Binding, Input};
 
 use super::super::ast::{self, Collection, ExprKind, Source};
 use super::super::diagnostic::Diagnostic;
-use super::{Lowered, Lowering, grouping, output_name};
+use super::{AggregateUse, Lowered, Lowering, grouping, output_name};
 
 impl Lowering<'_> {
     /// The sources of a whole query. The first one names the container, or is a query over it.
@@ -17,23 +17,44 @@ impl Lowering<'_> {
         {
             return self.derived(first, query, from);
         }
+        if is_of_whole_items(first) {
+            self.items.push(self.variables.len());
+            self.variables.push(None);
+            let filter = self.filter_of_items(first)?;
+            let bindings = self.joins(from)?;
+            self.source_filter = filter;
+            return Ok((Input::Items, bindings));
+        }
         // IN iterates over its elements for each item, even if they are the same for all.
         if !reads_container(first) && !first.is_iteration {
             return Ok((Input::Nothing, self.bindings(from)?));
         }
-        let container = match &first.collection {
-            // The whole item under a name needs no variable but the item's own.
-            Collection::Path(path) if !first.is_iteration && path.path_base().is_none() => {
-                self.items.push(self.variables.len());
-                self.variables.push(Some(source_name(first).unwrap_or_default().to_owned()));
-                return Ok((Input::Items, self.joins(from)?));
-            }
-            Collection::Path(_) | Collection::Subquery(_) => self.variables.len(),
-        };
+        let container = self.variables.len();
         self.items.push(container);
         self.variables.push(None);
         self.container = Some(container);
         Ok((Input::Items, self.bindings(from)?))
+    }
+
+    /// Names the variable of items by a source of whole items, and returns the condition that the
+    /// queries in it have on them.
+    fn filter_of_items(&mut self, source: &Source) -> Lowered<Option<Expr>> {
+        let filter = match &source.collection {
+            Collection::Path(_) => None,
+            Collection::Subquery(query) => {
+                let inner = query.from.first().map(|inner| self.filter_of_items(inner));
+                let inner = inner.transpose()?.flatten();
+                self.aggregates = AggregateUse::Refused("WHERE");
+                let own = query.filter.as_ref().map(|filter| self.expr(filter)).transpose()?;
+                // Its rows have no computed properties.
+                self.items.clear();
+                both(inner, own)
+            }
+        };
+        if let Some(item) = self.variables.last_mut() {
+            *item = source_name(source).map(str::to_owned);
+        }
+        Ok(filter)
     }
 
     /// A query whose rows must be complete before the rest begins.
@@ -142,6 +163,46 @@ impl Lowering<'_> {
             _ => self.expr(path),
         }
     }
+}
+
+/// The condition that both conditions hold.
+pub(super) fn both(first: Option<Expr>, second: Option<Expr>) -> Option<Expr> {
+    let operands = |condition: Expr| match condition {
+        Expr::And(operands) => operands,
+        other => vec![other],
+    };
+    match (first, second) {
+        (Some(first), Some(second)) => {
+            Some(Expr::And([operands(first), operands(second)].concat()))
+        }
+        (first, second) => first.or(second),
+    }
+}
+
+/// Whether a first source is the container's items as they are, through queries that at most leave
+/// some out: a query over such a source is one over the container.
+fn is_of_whole_items(source: &Source) -> bool {
+    let query = match &source.collection {
+        Collection::Path(path) => return !source.is_iteration && path.path_base().is_none(),
+        Collection::Subquery(query) => query,
+    };
+    let [inner] = query.from.as_slice() else { return false };
+    let is_whole = match &query.select {
+        ast::Select::Star(_) => true,
+        ast::Select::Value(value) => match &value.kind {
+            ExprKind::Identifier(name) => source_name(inner) == Some(name.as_str()),
+            _ => false,
+        },
+        ast::Select::List(_) => false,
+    };
+    is_whole
+        && !source.is_iteration
+        && query.distinct.is_none()
+        && query.group_by.is_empty()
+        && query.top.is_none()
+        && query.order_by.is_none()
+        && query.window.is_none()
+        && is_of_whole_items(inner)
 }
 
 /// Whether the rows of a query depend on one item at a time.
