@@ -267,7 +267,8 @@ impl Service {
     ) -> Result<Explanation, AdminQueryError> {
         let compiled = self.compile(container, admin_query).await?;
         let CompiledAdminQuery { plan, scope, functions } = &compiled;
-        let (merging, parts) = self.engine().explain(container, plan, scope).await?;
+        let (merging, parts) =
+            self.engine().explain(&mut self.operator_context(), container, plan, scope).await?;
         let first = parts.first().and_then(|part| part.report.as_ref());
         let conditions = first.map(conditions_of).unwrap_or_default();
         let access = first.map_or_else(String::new, |report| index_set_text(&report.index_set));

@@ -410,6 +410,10 @@ impl From<engine::Error> for ApiError {
             ),
             E::Evaluation(error) => ApiError::new(kind, evaluation_text(error)),
             E::QueryLimit(limit) => ApiError::new(kind, errors_text(texts::query_limit(limit))),
+            E::DeadlinePassed => ApiError::new(
+                kind,
+                errors_text("The requested operation exceeded maximum alloted time."),
+            ),
             E::PartitionKeyFull { limit_bytes } => {
                 let limit = size_text(limit_bytes);
                 ApiError::new(kind, format!("Partition key reached maximum size of {limit}"))

@@ -4,13 +4,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use engine::catalog::{Script, ScriptKind, TriggerOperation, TriggerSpec, TriggerTime};
+use engine::components::Clock;
 use engine::item::SYSTEM_PROPERTIES;
 use engine::ops::ItemOp;
 use engine::transaction::Transaction;
 use engine::{Container, ContainerSpec, RequestContext};
 use model::{ErrorKind, PartitionKey, Value, json};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use script::{Job, Operation, ScriptResult, Scripts, Task};
+use script::{CallerLimit, Job, Operation, ScriptResult, Scripts, Task};
 
 use crate::errors::ApiError;
 use crate::headers::HeaderName;
@@ -298,12 +299,14 @@ fn set_body(op: &mut ItemOp, container: &ContainerSpec, text: &str) -> Result<()
 struct Runner {
     scripts: Arc<Scripts>,
     guard: Arc<ScriptGuard>,
+    clock: Arc<dyn Clock>,
 }
 
 impl Runner {
     fn of(service: &Service) -> Self {
         let (scripts, guard) = (service.scripts(), service.script_guard());
-        Self { scripts: Arc::clone(scripts), guard: Arc::clone(guard) }
+        let clock = Arc::clone(&service.engine().components().clock);
+        Self { scripts: Arc::clone(scripts), guard: Arc::clone(guard), clock }
     }
 
     /// Runs `job`, which is that of `script` unless it is built in.
@@ -323,8 +326,13 @@ impl Runner {
                 ),
             ));
         }
-        let done = self.scripts.run(job, Arc::<Mutex<ScriptHost>>::clone(host));
-        if let Some(script) = script {
+        let stop = lock(host).transaction()?.stop_signal().clone();
+        let (deadline, waits) = (stop.deadline(), stop.clone());
+        let caller =
+            CallerLimit { deadline, is_gone: Some(Arc::new(move || waits.is_cancelled())) };
+        let done = self.scripts.run(job, Arc::<Mutex<ScriptHost>>::clone(host), caller);
+        // What the caller ended says nothing of the script.
+        if let Some(script) = script.filter(|_| !stop.is_over(self.clock.monotonic())) {
             let run = done.as_ref().map(|done| done.busy).map_err(|failed| &failed.error);
             self.guard.count(script, run);
         }

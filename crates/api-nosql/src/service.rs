@@ -257,7 +257,7 @@ impl Service {
     }
 
     /// The context of a request that an operator makes by another part of the server.
-    pub(crate) fn operator_context(&self) -> RequestContext {
+    pub fn operator_context(&self) -> RequestContext {
         let activity = self.activity_ids.make_text();
         let ctx = RequestContext::new(engine::Caller::Operator, Source::Admin, activity);
         RequestContext { system: &NoSqlProperties, ..ctx }

@@ -1,5 +1,8 @@
 //! The query of a request: its options, decoded.
 
+use std::time::Duration;
+
+use model::limits;
 use percent_encoding::percent_decode_str;
 
 use crate::errors::TableError;
@@ -39,6 +42,13 @@ impl Options {
     /// Whether an option has this value, in any case.
     pub(crate) fn is(&self, name: &str, value: &str) -> bool {
         self.get(name).is_some_and(|given| given.eq_ignore_ascii_case(value))
+    }
+
+    /// How long the client waits for the answer. What is no number of seconds means nothing, as for
+    /// the service.
+    pub(crate) fn timeout(&self) -> Option<Duration> {
+        let seconds = self.get("timeout")?.parse().ok().filter(|seconds| *seconds > 0)?;
+        Some(Duration::from_secs(seconds).min(limits::TABLE_TIMEOUT_MAX))
     }
 
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {

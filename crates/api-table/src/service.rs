@@ -358,6 +358,7 @@ impl Service {
         let activity = envelope.request_id.to_str().unwrap_or_default();
         let mut ctx = RequestContext::new(context.identity.caller(), Source::Table, activity);
         ctx.system = &stored::TableProperties;
+        ctx.deadline = options.timeout().map(|timeout| clock.monotonic() + timeout);
         ctx.admission = Admission {
             digest: Admission::digest_of(&[uri.path().as_bytes(), query, &body.bytes]),
             // The storage service has no request units.

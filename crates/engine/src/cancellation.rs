@@ -15,10 +15,14 @@ impl CancellationToken {
     /// Called at every step with its number; an error when no caller waits any more.
     pub(crate) fn check(&self, step: u64) -> Result<(), Error> {
         if step.is_multiple_of(STEPS) && self.0.strong_count() == 0 {
-            return Err(Error::Unavailable("no caller waits for the result".into()));
+            return Err(no_caller());
         }
         Ok(())
     }
+}
+
+fn no_caller() -> Error {
+    Error::Unavailable("no caller waits for the result".into())
 }
 
 /// Cancels the work for a request when it is dropped with the request's context.
@@ -27,7 +31,7 @@ pub struct Cancellation(Option<Arc<()>>);
 
 /// Tells work for a request when it must end earlier than by the engine's own time limits.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct StopSignal {
+pub struct StopSignal {
     deadline: Option<Duration>,
     waits: Option<Weak<()>>,
 }
@@ -49,7 +53,29 @@ impl StopSignal {
         self.deadline.map_or(limit, |deadline| deadline.min(limit))
     }
 
-    fn is_cancelled(&self) -> bool {
+    /// When the work must end at the latest, by the engine's monotonic clock.
+    pub fn deadline(&self) -> Option<Duration> {
+        self.deadline
+    }
+
+    /// Whether the deadline has passed at `now`, or no caller waits any more.
+    pub fn is_over(&self, now: Duration) -> bool {
+        self.check(now).is_err()
+    }
+
+    /// An error if work that can't be continued must end at `now`.
+    pub(crate) fn check(&self, now: Duration) -> Result<(), Error> {
+        if self.is_cancelled() {
+            return Err(no_caller());
+        }
+        match self.deadline.is_some_and(|deadline| now >= deadline) {
+            true => Err(Error::DeadlinePassed),
+            false => Ok(()),
+        }
+    }
+
+    /// Whether no caller waits for the result any more.
+    pub fn is_cancelled(&self) -> bool {
         self.waits.as_ref().is_some_and(|waits| waits.strong_count() == 0)
     }
 }
@@ -79,14 +105,17 @@ mod tests {
         let stop = StopSignal::new(Some(at(5)), &mut cancellation);
         assert!(!stop.is_due(at(10), at(4)) && stop.is_due(at(10), at(5)));
         assert!(stop.is_due(at(3), at(3)));
+        assert!(stop.check(at(4)).is_ok());
+        assert!(matches!(stop.check(at(5)), Err(Error::DeadlinePassed)));
         assert_eq!((stop.earlier(at(10)), stop.earlier(at(3))), (at(5), at(3)));
         drop(cancellation);
         assert!(stop.is_due(at(10), at(0)));
+        assert!(matches!(stop.check(at(0)), Err(Error::Unavailable(_))));
         assert!(!StopSignal::default().is_due(at(10), at(9)));
     }
 
     #[test]
-    fn work_goes_on_as_long_as_somebody_waits() {
+    fn work_goes_on_as_long_as_a_caller_waits() {
         let waits = Arc::new(());
         let cancellation = CancellationToken(Arc::downgrade(&waits));
         assert!((0..=2 * STEPS).all(|step| cancellation.check(step).is_ok()));

@@ -8,12 +8,14 @@ use bytes::Bytes;
 use model::{PartitionId, PartitionKey};
 use storage::{Dir, KeyRange, LocalStore, View};
 
-use crate::cancellation::CancellationToken;
 use crate::catalog::Container;
 use crate::commit::LogicalCounters;
 use crate::keys::{COUNTERS_BOUNDS, LogicalKey};
 use crate::row::Row;
-use crate::{Engine, Error, RangeId};
+use crate::{Engine, Error, RangeId, RequestContext};
+
+/// Logical partitions that are counted between two looks at deadline and caller.
+const COUNTED_PER_CHECK: u64 = 1024;
 
 /// A logical partition and what it holds.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,9 +41,11 @@ pub struct LargestKeys {
 
 impl Engine {
     /// The `count` largest logical partitions of a range. Reads the counters of at most
-    /// `counted_max` of them, not their rows, and stops when no caller waits any more.
+    /// `counted_max` of them, not their rows, and stops when no caller waits any more or the
+    /// deadline has passed.
     pub async fn largest_keys(
         &self,
+        ctx: &mut RequestContext,
         container: &Container,
         range: RangeId,
         count: usize,
@@ -49,9 +53,14 @@ impl Engine {
     ) -> Result<LargestKeys, Error> {
         let routing = container.routing();
         let partition = routing.by_id(range).ok_or(Error::RangeGone)?.partition_id();
-        let store = Arc::clone(&self.inner.store);
-        self.run_cancellable(move |cancellation| {
-            largest_keys(store.as_ref(), partition, count, counted_max, cancellation)
+        let (store, stop) = (Arc::clone(&self.inner.store), ctx.stop_signal());
+        let clock = Arc::clone(&self.inner.components.clock);
+        self.run_blocking(move || {
+            let check = |counted: u64| match counted.is_multiple_of(COUNTED_PER_CHECK) {
+                true => stop.check(clock.monotonic()),
+                false => Ok(()),
+            };
+            largest_keys(store.as_ref(), partition, count, counted_max, check)
         })
         .await
     }
@@ -62,7 +71,7 @@ fn largest_keys(
     partition: PartitionId,
     count: usize,
     counted_max: u64,
-    cancellation: &CancellationToken,
+    check: impl Fn(u64) -> Result<(), Error>,
 ) -> Result<LargestKeys, Error> {
     let view = store.view();
     let (lo, hi) = (&COUNTERS_BOUNDS.0[..], &COUNTERS_BOUNDS.1[..]);
@@ -75,7 +84,7 @@ fn largest_keys(
             break;
         }
         counted += 1;
-        cancellation.check(counted)?;
+        check(counted)?;
         let Some(LogicalCounters { bytes, items }) = LogicalCounters::decode(value) else {
             continue;
         };

@@ -137,6 +137,9 @@ pub enum Error {
     /// A query that ran into a limit.
     #[error("{0}")]
     QueryLimit(#[from] QueryLimit),
+    /// The deadline of the request passed before it was carried out. Nothing was written.
+    #[error("the deadline of the request has passed")]
+    DeadlinePassed,
     /// A logical partition is full.
     #[error("partition key reached maximum size of {limit_bytes} bytes")]
     PartitionKeyFull {
@@ -244,6 +247,7 @@ impl Error {
             Error::Evaluation(query::EvalError::NonFiniteNumber) => ErrorKind::NonFiniteNumber,
             Error::Evaluation(_) => ErrorKind::BadRequest,
             Error::QueryLimit(_) => ErrorKind::NotSupported,
+            Error::DeadlinePassed => ErrorKind::Timeout,
             Error::PartitionKeyFull { .. } | Error::ContainerFull { .. } => {
                 ErrorKind::PartitionKeyFull
             }

@@ -29,6 +29,7 @@ pub mod item;
 mod keys;
 mod old_version;
 mod open;
+mod operation_log;
 pub mod ops;
 mod overlay;
 mod partition;
@@ -50,7 +51,7 @@ mod ttl;
 mod version;
 mod write;
 
-pub use cancellation::Cancellation;
+pub use cancellation::{Cancellation, StopSignal};
 pub use catalog::{Catalog, Container, ContainerSpec, Database, Offer, Throughput};
 pub use components::Components;
 pub use context::{Admission, Caller, Priority, RequestContext, Served, Source};

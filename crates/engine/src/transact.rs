@@ -41,7 +41,8 @@ impl Engine {
     /// `prepare` receives the transaction and makes the work, which runs on a thread for scripts
     /// and gives the transaction back with its result. If that is `Ok`, the transaction is
     /// committed. If a concurrent write changed what it had read, all happens again; after too many
-    /// attempts the result is [`Error::Overtaken`].
+    /// attempts the result is [`Error::Overtaken`], and after the deadline of the request
+    /// [`Error::DeadlinePassed`]. Code that takes long looks at [`Transaction::stop_signal`].
     pub async fn transact<T, E, W>(
         &self,
         ctx: &mut RequestContext,
@@ -54,13 +55,22 @@ impl Engine {
         E: From<Error> + Send + 'static,
         W: FnOnce() -> (Transaction, Result<T, E>) + Send + 'static,
     {
+        let timer = self.time_operation("transact");
+        let clock = Arc::clone(&self.inner.components.clock);
+        let stop = ctx.stop_signal();
         let mut lock_guard = None;
         for _ in 0..ATTEMPTS_MAX {
+            stop.check(clock.monotonic())?;
             let work = prepare(self.begin(ctx, container, key)?);
+            let (clock, stop) = (Arc::clone(&clock), stop.clone());
             let (transaction, done) = self
                 .run_script(move || {
                     let (mut transaction, done) = work();
-                    let done = done.map(|done| (done, transaction.check()));
+                    let checked = |transaction: &mut Transaction| {
+                        stop.check(clock.monotonic())?;
+                        transaction.check()
+                    };
+                    let done = done.map(|done| (done, checked(&mut transaction)));
                     (transaction, done)
                 })
                 .await?;
@@ -79,14 +89,38 @@ impl Engine {
                 }
             };
             match committed {
-                Ok(committed) => return Ok((done, committed)),
                 Err(Error::Overtaken) if lock_guard.is_none() => {
-                    lock_guard = Some(self.inner.conflicts.wait(container, key).await);
+                    let lock = self.inner.conflicts.wait(container, key);
+                    lock_guard = Some(self.before_deadline(ctx, lock).await?);
                 }
                 Err(Error::Overtaken) => {}
-                Err(error) => return Err(error.into()),
+                Ok(committed) => {
+                    self.end_operation(timer, ctx, container, None);
+                    return Ok((done, committed));
+                }
+                Err(error) => {
+                    self.end_operation(timer, ctx, container, Some(&error));
+                    return Err(error.into());
+                }
             }
         }
         Err(Error::Overtaken.into())
+    }
+
+    /// Waits for `work` until the deadline of the request.
+    async fn before_deadline<T>(
+        &self,
+        ctx: &RequestContext,
+        work: impl Future<Output = T>,
+    ) -> Result<T, Error> {
+        let Some(deadline) = ctx.deadline else { return Ok(work.await) };
+        let clock = &self.inner.components.clock;
+        tokio::select! {
+            biased;
+            done = work => Ok(done),
+            () = clock.sleep(deadline.saturating_sub(clock.monotonic())) => {
+                Err(Error::DeadlinePassed)
+            }
+        }
     }
 }

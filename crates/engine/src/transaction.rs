@@ -13,6 +13,7 @@ use hashbrown::HashMap;
 use model::{Charge, Lsn, PartitionKey, limits};
 use storage::View;
 
+use crate::cancellation::StopSignal;
 use crate::catalog::Container;
 use crate::commit::{
     self, CommitContext, Group, PartitionState, PreparedOp, PreparedPatch, ReadSet, Stamp,
@@ -188,6 +189,7 @@ impl Engine {
 impl Transaction {
     /// Carries out one operation as far as this transaction can see.
     pub fn apply(&mut self, op: ItemOp) -> Result<ItemOutcome, Error> {
+        self.check_deadline()?;
         if self.ops.len() >= limits::TRANSACTION_OPERATIONS_MAX {
             return Err(Error::TooMany {
                 what: "operations in the transaction",
@@ -221,6 +223,7 @@ impl Transaction {
 
     /// Rows of a compiled query over the logical partition, with what was written so far.
     pub fn query(&mut self, plan: query::Plan, request: PageRequest) -> Result<Page, Error> {
+        self.check_deadline()?;
         self.has_scanned = true;
         let partition = self.range.partition.id;
         let writes = self.group.writes_of(partition);
@@ -243,6 +246,15 @@ impl Transaction {
         self.charge += charge;
         self.metered += charge;
         Ok(page)
+    }
+
+    /// Tells the code that decides about the next operation when it must end.
+    pub fn stop_signal(&self) -> &StopSignal {
+        &self.context.stop
+    }
+
+    fn check_deadline(&self) -> Result<(), Error> {
+        self.context.stop.check(self.engine.inner.components.clock.monotonic())
     }
 
     /// How many writes it has.

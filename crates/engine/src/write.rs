@@ -25,6 +25,7 @@ impl Engine {
         let (logical_partition, op) = prepare_op(container, named.as_ref(), op)?;
         let routing = container.routing();
         let range = routing.locate(&logical_partition.epk).clone();
+        let timer = self.time_operation("write");
         let paid = self.admit(ctx, &range, op.least_charge())?;
         let name = logical_partition.id();
         let committed = if let PreparedOp::Patch(op) = op {
@@ -34,6 +35,7 @@ impl Engine {
             self.commit(container, &range, logical_partition, vec![op]).await
         };
         range.partition.meter.settle(paid, charge_of(&committed), Some(&name));
+        self.end_operation(timer, ctx, container, committed.as_ref().err());
         let committed = committed?;
         ctx.served.touch(committed.range, committed.lsn);
         let Some(result) = committed.results.into_iter().next() else {

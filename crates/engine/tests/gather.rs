@@ -112,7 +112,11 @@ async fn explaining_reads_nothing_and_costs_nothing() {
         || h.engine.usage(&c).iter().map(|(_, usage)| usage.consumed).sum::<model::Charge>();
     let before = consumed();
     for text in ["SELECT * FROM c WHERE c.n > 7 ORDER BY c.n", "SELECT MAX(c.n) FROM c"] {
-        let (_, parts) = h.engine.explain(&c, &plan(text), &Scope::All).await.expect("a plan");
+        let (_, parts) = h
+            .engine
+            .explain(&mut test_context(), &c, &plan(text), &Scope::All)
+            .await
+            .expect("a plan");
         assert_eq!(parts.len(), 4);
         for part in parts {
             let report = part.report.expect("a report");

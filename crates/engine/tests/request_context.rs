@@ -1,17 +1,20 @@
 //! Deadlines of requests, and clients that go away.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use engine::changes::{ChangesMode, ChangesRequest, ChangesStart};
+use engine::components::Clock;
 use engine::gather::GatherRequest;
 use engine::listing::{ItemKey, Listing};
-use engine::ops::{PageRequest, Scope};
+use engine::ops::{ItemOp, PageRequest, Scope};
 use engine::transaction::Transaction;
-use engine::{Container, Error, RequestContext, Settings};
-use storage::MemoryStore;
-use testkit::harness::{Harness, string_key, test_context};
+use engine::{Caller, Container, Error, RangeId, RequestContext, Settings, Source};
+use storage::{MemoryStore, View};
+use testkit::clock::ManualClock;
+use testkit::harness::{Harness, body, string_key, test_context};
+use testkit::hooked::{HookedStore, Hooks};
 
 /// More than are read between two readings of a clock.
 const ITEMS: usize = 300;
@@ -82,7 +85,7 @@ async fn a_script_whose_client_has_gone_is_not_begun() {
     let begun = Arc::new(AtomicUsize::new(0));
     let transact = |wait: Option<std::sync::mpsc::Receiver<()>>| {
         let (engine, c, begun) = (h.engine.clone(), Arc::clone(&c), Arc::clone(&begun));
-        let wait = std::sync::Mutex::new(wait);
+        let wait = Mutex::new(wait);
         async move {
             let work = |tx: Transaction| {
                 let (begun, wait) = (Arc::clone(&begun), wait.lock().unwrap().take());
@@ -107,6 +110,147 @@ async fn a_script_whose_client_has_gone_is_not_begun() {
     first.await.expect("a commit");
     transact(None).await.expect("a commit");
     assert_eq!(begun.load(Ordering::SeqCst), 2);
+}
+
+/// What a transaction does within its code.
+type Steps = fn(&mut Transaction, &Harness) -> Result<(), Error>;
+
+fn create(tx: &mut Transaction) -> Result<(), Error> {
+    tx.apply(ItemOp::Create { body: body(r#"{"id":"new","pk":"k"}"#) }).map(drop)
+}
+
+#[tokio::test]
+async fn a_transaction_ends_at_the_deadline_and_leaves_nothing() {
+    let (h, c) = filled().await;
+    let h = Arc::new(h);
+    let is_late = |result: Result<_, Error>| matches!(result, Err(Error::DeadlinePassed));
+    let transact = async |ctx: &mut RequestContext, steps: Steps| {
+        let work = |mut tx: Transaction| {
+            let h = Arc::clone(&h);
+            move || {
+                let done = steps(&mut tx, &h);
+                (tx, done)
+            }
+        };
+        h.engine.transact(ctx, &c, &string_key("k"), work).await.map(drop)
+    };
+    let soon = || {
+        let deadline = Some(h.clock.monotonic() + Duration::from_secs(1));
+        RequestContext { deadline, ..test_context() }
+    };
+    assert!(is_late(transact(&mut late(), |tx, _| create(tx)).await), "before it begins");
+    let between: Steps = |tx, h| {
+        h.clock.advance(Duration::from_secs(2));
+        create(tx)
+    };
+    assert!(is_late(transact(&mut soon(), between).await), "before an operation");
+    let query: Steps = |tx, h| {
+        h.clock.advance(Duration::from_secs(2));
+        tx.query(query::Plan::all_items(), PageRequest::default()).map(drop)
+    };
+    assert!(is_late(transact(&mut soon(), query).await), "before a query");
+    let after: Steps = |tx, h| {
+        create(tx)?;
+        h.clock.advance(Duration::from_secs(2));
+        Ok(())
+    };
+    assert!(is_late(transact(&mut soon(), after).await), "before the commit");
+    assert!(matches!(h.read(&c, "k", "new"), Err(Error::NotFound { .. })));
+    transact(&mut soon(), |tx, _| create(tx)).await.expect("a commit");
+    h.read(&c, "k", "new").expect("the item");
+}
+
+#[tokio::test]
+async fn plans_and_lists_of_keys_end_at_the_deadline() {
+    let (h, c) = filled().await;
+    let plan = query::Plan::all_items();
+    let explained = h.engine.explain(&mut late(), &c, &plan, &Scope::All).await;
+    assert!(matches!(explained, Err(Error::DeadlinePassed)), "{explained:?}");
+    h.engine.explain(&mut test_context(), &c, &plan, &Scope::All).await.expect("a plan");
+    for n in 0..1_100 {
+        let key = format!("k{n}");
+        let text = format!(r#"{{"id":"1","pk":"{key}"}}"#);
+        h.create(&c, &key, &text).await.expect("an item");
+    }
+    let keys = h.engine.largest_keys(&mut late(), &c, RangeId(0), 3, 10_000).await;
+    assert!(matches!(keys, Err(Error::DeadlinePassed)), "{keys:?}");
+    h.engine.largest_keys(&mut test_context(), &c, RangeId(0), 3, 10_000).await.expect("keys");
+}
+
+/// Makes each view of a store take long, once the test says so.
+#[derive(Default)]
+struct SlowViews {
+    clock: OnceLock<Arc<ManualClock>>,
+}
+
+impl Hooks for SlowViews {
+    fn view(&self, take: &dyn Fn() -> Arc<dyn View>) -> Arc<dyn View> {
+        if let Some(clock) = self.clock.get() {
+            clock.advance(Duration::from_secs(3));
+        }
+        take()
+    }
+}
+
+/// Keeps what is logged.
+#[derive(Clone, Default)]
+struct LogLines(Arc<Mutex<Vec<String>>>);
+
+impl tracing::Subscriber for LogLines {
+    fn enabled(&self, _: &tracing::Metadata<'_>) -> bool {
+        true
+    }
+
+    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+        tracing::span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+
+    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+
+    fn event(&self, event: &tracing::Event<'_>) {
+        let mut line = String::new();
+        event.record(&mut |field: &tracing::field::Field, value: &dyn std::fmt::Debug| {
+            line.push_str(&format!("{field}={value:?} "));
+        });
+        self.0.lock().unwrap().push(line);
+    }
+
+    fn enter(&self, _: &tracing::span::Id) {}
+
+    fn exit(&self, _: &tracing::span::Id) {}
+}
+
+#[tokio::test]
+async fn an_operation_that_took_long_is_logged_with_activity_and_caller() {
+    let store = HookedStore::new(MemoryStore::new(), SlowViews::default());
+    let h = Harness::on(Arc::<HookedStore<_, _>>::clone(&store));
+    let c = h.container("c", 1).await;
+    h.create(&c, "k", r#"{"id":"1","pk":"k"}"#).await.expect("an item");
+    let lines = LogLines::default();
+    let _guard = tracing::subscriber::set_default(lines.clone());
+    let context = || {
+        let caller = Caller::Principal("p-1".into());
+        RequestContext::new(caller, Source::NoSql, "activity-7")
+    };
+    let scope = || Scope::Key(string_key("k"));
+    h.engine.list_items(&mut context(), &c, scope(), page(None)).await.expect("a page");
+    assert_eq!(*lines.0.lock().unwrap(), Vec::<String>::new());
+    store.hooks.clock.get_or_init(|| Arc::clone(&h.clock));
+    h.engine.list_items(&mut context(), &c, scope(), page(None)).await.expect("a page");
+    let lines = lines.0.lock().unwrap();
+    let [line] = lines.as_slice() else { panic!("{lines:?}") };
+    let parts = [
+        "message=an operation took long",
+        r#"operation="query""#,
+        r#"container="c""#,
+        "activity=activity-7",
+        r#"caller=Principal("p-1")"#,
+        "source=NoSql",
+        "took=3s",
+    ];
+    assert!(parts.iter().all(|part| line.contains(part)), "{line}");
 }
 
 async fn is_pending(future: &mut (impl Future + Unpin)) -> bool {

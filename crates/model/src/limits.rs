@@ -100,6 +100,8 @@ pub const FEED_POSITION_CHARS_MAX: usize = 60 * 1024;
 /// A page ends after this time: a page of a query over given ranges, of items in the order of their
 /// keys, or of changes (our limit: it holds a view of the store, and one client waits for it).
 pub const PAGE_TIME_MAX: Duration = Duration::from_secs(1);
+/// A client of the Table API waits at most this long for a page, whatever its `timeout` says.
+pub const TABLE_TIMEOUT_MAX: Duration = Duration::from_secs(30);
 /// A page of changes that is still empty ends after this time (our limit, and the reason for one of
 /// its own: some clients take an empty page for the end of the feed).
 pub const EMPTY_FEED_PAGE_TIME_MAX: Duration = Duration::from_secs(5);

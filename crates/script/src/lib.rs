@@ -33,6 +33,15 @@ use sandbox::ScriptDeadline;
 /// Returns the time since some fixed moment.
 pub type Clock = Arc<dyn Fn() -> Duration + Send + Sync>;
 
+/// When the caller of a script stops waiting, which may be before the script's own time is over.
+#[derive(Clone, Default)]
+pub struct CallerLimit {
+    /// A time of the clock.
+    pub deadline: Option<Duration>,
+    /// Whether the caller has gone.
+    pub is_gone: Option<Arc<dyn Fn() -> bool + Send + Sync>>,
+}
+
 /// The limits of one run of a script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {

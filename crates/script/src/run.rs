@@ -9,7 +9,8 @@ use rquickjs::{Ctx, Function, IntoJs, Null, Object, Value};
 use crate::code::Code;
 use crate::sandbox::{Sandbox, ScriptDeadline, micros};
 use crate::{
-    Host, HostCall, HostOperation, Limits, ScriptError, ScriptFailure, Scripts, SpatialFunction,
+    CallerLimit, Host, HostCall, HostOperation, Limits, ScriptError, ScriptFailure, Scripts,
+    SpatialFunction,
 };
 
 /// The last part of a script's time, in which it should finish: its new calls are rejected.
@@ -93,16 +94,22 @@ type SharedHost = Arc<Mutex<dyn Host>>;
 
 impl Scripts {
     /// Runs a script to its end: its function, then all pending callbacks, then all pending
-    /// promises. Blocks until then.
-    pub fn run(&self, job: &Job, host: SharedHost) -> Result<ScriptResult, Box<ScriptFailure>> {
+    /// promises. Blocks until then, but no longer than its caller waits.
+    pub fn run(
+        &self,
+        job: &Job,
+        host: SharedHost,
+        caller: CallerLimit,
+    ) -> Result<ScriptResult, Box<ScriptFailure>> {
         let log = Arc::new(Mutex::new(String::new()));
         let in_host = Arc::new(AtomicU64::new(0));
         let run = || {
             let code = self.cache.get(&job.name, &job.source, &self.limits, &self.clock)?;
             let sandbox = Sandbox::new(&self.limits, &self.clock)?;
-            sandbox.deadline.start(self.limits.time);
+            let time = sandbox.deadline.start_for(caller, self.limits.time);
             let native = NativeFunctions {
                 limits: self.limits,
+                closing_time: time / CLOSING_PART,
                 deadline: sandbox.deadline.clone(),
                 host,
                 log: Arc::clone(&log),
@@ -116,7 +123,7 @@ impl Scripts {
                     RunError::Script(error) => error,
                 })
             })?;
-            let took = self.limits.time.saturating_sub(sandbox.deadline.left());
+            let took = time.saturating_sub(sandbox.deadline.left());
             let in_host = Duration::from_micros(in_host.load(Ordering::Relaxed));
             Ok((body, took.saturating_sub(in_host)))
         };
@@ -217,6 +224,8 @@ impl<'js> ScriptContext<'js, '_> {
 #[derive(Clone)]
 struct NativeFunctions {
     limits: Limits,
+    /// The last part of the script's time.
+    closing_time: Duration,
     deadline: ScriptDeadline,
     host: SharedHost,
     log: Arc<Mutex<String>>,
@@ -261,7 +270,7 @@ impl NativeFunctions {
     }
 
     fn accepts(&self) -> bool {
-        self.deadline.left() > closing_time(self.limits.time) && lock(&self.host).accepts()
+        self.deadline.left() > self.closing_time && lock(&self.host).accepts()
     }
 }
 
@@ -292,10 +301,6 @@ fn call_of<'js>(
         }
         Ok(out.into_value())
     }
-}
-
-fn closing_time(all: Duration) -> Duration {
-    all / CLOSING_PART
 }
 
 fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -1,14 +1,14 @@
 //! A context for one run: a separate engine, with limits.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use rquickjs::context::{Intrinsic, intrinsic};
 use rquickjs::{Context, Runtime};
 
 use crate::memory::TimedMemory;
-use crate::{Clock, Limits, ScriptError};
+use crate::{CallerLimit, Clock, Limits, ScriptError};
 
 /// The intrinsics of a script's context. They cannot compile code, so that all code that runs was
 /// compiled before, and their clock is no finer than a millisecond. Without proxies an object looks
@@ -30,6 +30,7 @@ pub(crate) struct ScriptDeadline {
     /// In microseconds of the clock.
     deadline: Arc<AtomicU64>,
     timed_out: Arc<AtomicBool>,
+    caller: Arc<OnceLock<CallerLimit>>,
 }
 
 impl ScriptDeadline {
@@ -39,7 +40,20 @@ impl ScriptDeadline {
             clock: Arc::clone(clock),
             deadline: Arc::new(deadline),
             timed_out: Arc::new(timed_out),
+            caller: Arc::default(),
         }
+    }
+
+    /// Gives the script `time` from now on, but no longer than its caller waits. Returns how long
+    /// that is.
+    pub(crate) fn start_for(&self, caller: CallerLimit, time: Duration) -> Duration {
+        let now = (self.clock)();
+        let left = caller.deadline.map_or(time, |deadline| deadline.saturating_sub(now));
+        // A sandbox has one run.
+        let _ = self.caller.set(caller);
+        let time = time.min(left);
+        self.start(time);
+        time
     }
 
     /// Gives the script `time` from now on.
@@ -47,9 +61,11 @@ impl ScriptDeadline {
         self.deadline.store(micros((self.clock)() + time), Ordering::Relaxed);
     }
 
-    /// Whether the time is over.
+    /// Whether the time is over, or the caller has gone.
     pub(crate) fn check(&self) -> bool {
-        let is_late = micros((self.clock)()) >= self.deadline.load(Ordering::Relaxed);
+        let is_gone = || self.caller.get()?.is_gone.as_ref().map(|is_gone| is_gone());
+        let is_late = micros((self.clock)()) >= self.deadline.load(Ordering::Relaxed)
+            || is_gone().unwrap_or(false);
         if is_late {
             self.timed_out.store(true, Ordering::Relaxed);
         }

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use model::{Value, json};
 use script::{
-    Functions, Host, HostCall, HostError, HostOperation, HostReply, Job, Limits, Operation,
-    ScriptError, ScriptFailure, ScriptResult, Scripts, SpatialFunction, Task,
+    CallerLimit, Functions, Host, HostCall, HostError, HostOperation, HostReply, Job, Limits,
+    Operation, ScriptError, ScriptFailure, ScriptResult, Scripts, SpatialFunction, Task,
 };
 
 /// A collection in memory, with ids for links.
@@ -107,7 +107,11 @@ fn run_on(
     args: &str,
 ) -> Result<ScriptResult, Box<ScriptFailure>> {
     let task = Task::Procedure { args: Some(args.to_owned()) };
-    scripts(limits()).run(&job(source, task), Arc::<Mutex<ItemStore>>::clone(store))
+    scripts(limits()).run(
+        &job(source, task),
+        Arc::<Mutex<ItemStore>>::clone(store),
+        CallerLimit::default(),
+    )
 }
 
 fn run(source: &str, args: &str) -> Result<ScriptResult, Box<ScriptFailure>> {
@@ -258,9 +262,32 @@ fn a_script_is_told_when_there_is_no_budget() {
         _ => limits().time * 9 / 10,
     };
     let task = Task::Procedure { args: Some("[]".to_owned()) };
-    let ended = Arc::new(Scripts::new(limits(), Arc::new(clock)))
-        .run(&job(late, task), Arc::<Mutex<ItemStore>>::default());
+    let ended = Arc::new(Scripts::new(limits(), Arc::new(clock))).run(
+        &job(late, task),
+        Arc::<Mutex<ItemStore>>::default(),
+        CallerLimit::default(),
+    );
     assert_eq!(ended.unwrap().body.as_deref(), Some("true"));
+}
+
+#[test]
+fn a_script_runs_no_longer_than_its_caller_waits() {
+    let run_for = |source: &str, caller: CallerLimit| {
+        let task = Task::Procedure { args: Some("[]".to_owned()) };
+        let long = Limits { time: Duration::from_secs(3600), ..Limits::default() };
+        let host = Arc::<Mutex<ItemStore>>::default();
+        scripts(long).run(&job(source, task), host, caller).map_err(|failure| failure.error)
+    };
+    let endless = "function () { for (;;) ; }";
+    let late = CallerLimit { deadline: Some(Duration::from_millis(1)), is_gone: None };
+    assert_eq!(run_for(endless, late), Err(ScriptError::TimedOut));
+    let looks = AtomicU64::new(0);
+    let leaves = move || looks.fetch_add(1, Ordering::SeqCst) > 3;
+    let gone = CallerLimit { deadline: None, is_gone: Some(Arc::new(leaves)) };
+    assert_eq!(run_for(endless, gone), Err(ScriptError::TimedOut));
+    let stays = CallerLimit { deadline: None, is_gone: Some(Arc::new(|| false)) };
+    let done = run_for("function () { __.response.setBody(1); }", stays).unwrap();
+    assert_eq!(done.body.as_deref(), Some("1"));
 }
 
 #[test]
@@ -282,7 +309,13 @@ fn logs_are_formatted_and_bounded() {
         logs: false,
         ..job("function () { console.log('x'); }", Task::Procedure { args: None })
     };
-    assert_eq!(scripts(limits()).run(&quiet, Arc::<Mutex<ItemStore>>::default()).unwrap().log, "");
+    assert_eq!(
+        scripts(limits())
+            .run(&quiet, Arc::<Mutex<ItemStore>>::default(), CallerLimit::default())
+            .unwrap()
+            .log,
+        ""
+    );
 }
 
 #[test]
@@ -290,7 +323,11 @@ fn triggers_see_the_request_and_the_response() {
     let pre = |source: &str| {
         let task =
             Task::PreTrigger { operation: Operation::Create, body: Some(r#"{"id":"a"}"#.into()) };
-        scripts(limits()).run(&job(source, task), Arc::<Mutex<ItemStore>>::default())
+        scripts(limits()).run(
+            &job(source, task),
+            Arc::<Mutex<ItemStore>>::default(),
+            CallerLimit::default(),
+        )
     };
     let done = pre(
         "function () { var r = getContext().getRequest(); var b = r.getBody(); b.op = r.getOperationType(); r.setBody(b); }",
@@ -304,7 +341,11 @@ fn triggers_see_the_request_and_the_response() {
             body: Some(r#"{"id":"a"}"#.into()),
             response: Some(r#"{"id":"a","_ts":1}"#.into()),
         };
-        scripts(limits()).run(&job(source, task), Arc::<Mutex<ItemStore>>::default())
+        scripts(limits()).run(
+            &job(source, task),
+            Arc::<Mutex<ItemStore>>::default(),
+            CallerLimit::default(),
+        )
     };
     let seen = post(
         "function () { var c = getContext(); c.getResponse().setBody([c.getRequest().getBody(), c.getResponse().getBody(), c.getRequest().getOperationType()]); }",

@@ -1,6 +1,7 @@
 //! Execution of stored procedures, triggers and functions.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use api_nosql::{AdminQuery, Hooks, ScriptLimits, Service};
@@ -468,12 +469,18 @@ async fn functions_are_called_by_queries() {
 
 /// A service with a real clock and a short time limit for scripts.
 async fn hurried(time: Duration) -> TestService {
+    watched(time, Arc::default()).await
+}
+
+/// The same, with one thread for scripts. Counts how often the clock is read.
+async fn watched(time: Duration, readings: Arc<AtomicU64>) -> TestService {
     let components = Components {
-        clock: Arc::new(SignedClock(SystemClock::start())),
+        clock: Arc::new(SignedClock(SystemClock::start(), readings)),
         random: Arc::new(SystemRandom),
         spawner: Arc::new(TokioSpawner::new(tokio::runtime::Handle::current())),
     };
-    let engine = Engine::open(Arc::new(MemoryStore::new()), components, Settings::default());
+    let settings = Settings { script_threads: 1, ..Settings::default() };
+    let engine = Engine::open(Arc::new(MemoryStore::new()), components, settings);
     let scripts = ScriptLimits { time, ..ScriptLimits::default() };
     let service = Service::with_limits(
         engine.expect("an engine"),
@@ -486,7 +493,7 @@ async fn hurried(time: Duration) -> TestService {
 }
 
 /// A real clock that begins at the time of the tests' signatures.
-struct SignedClock(SystemClock);
+struct SignedClock(SystemClock, Arc<AtomicU64>);
 
 impl Clock for SignedClock {
     fn now(&self) -> model::Timestamp {
@@ -495,6 +502,7 @@ impl Clock for SignedClock {
     }
 
     fn monotonic(&self) -> Duration {
+        self.1.fetch_add(1, Ordering::SeqCst);
         self.0.monotonic()
     }
 
@@ -525,6 +533,29 @@ async fn a_script_that_takes_too_long_is_stopped_and_leaves_nothing() {
     let made = run(&s, patient, "[]").await.expect(200).json().as_u64().unwrap();
     let kept = query(&s, "SELECT VALUE COUNT(1) FROM c").await.json()["Documents"][0].as_u64();
     assert_eq!(kept, Some(made + 1));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_script_ends_when_its_client_goes_away() {
+    let readings = Arc::new(AtomicU64::new(0));
+    let s = watched(Duration::from_secs(3600), Arc::clone(&readings)).await;
+    let endless =
+        "function () { __.createDocument(__.getSelfLink(), {id:'a', pk:'k'}); for (;;) {} }";
+    define(&s, "sprocs", "endless", endless).await;
+    let before = readings.load(Ordering::SeqCst);
+    // A script that runs reads the clock again and again.
+    let runs = async {
+        while readings.load(Ordering::SeqCst) < before + 1_000 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::select! {
+        answer = call(&s, "endless", "[]") => panic!("{}", answer.message()),
+        () = runs => {}
+    }
+    // There is one thread, and it is free again.
+    run(&s, "function () {}", "[]").await.expect(200);
+    assert_eq!(ids(&s).await, json!([]));
 }
 
 #[expect(clippy::disallowed_methods, reason = "several calls at once need tasks")]

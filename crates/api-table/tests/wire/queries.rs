@@ -1,7 +1,15 @@
 //! Entities by a filter, in the order of their keys, page by page.
 
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use api_table::Flavour;
 use engine::RangeId;
 use engine::repartition::{Progression, SplitPoint};
+use storage::{MemoryStore, View};
+use testkit::clock::ManualClock;
+use testkit::harness::Harness;
+use testkit::hooked::{HookedStore, Hooks};
 
 use crate::support::TestService;
 
@@ -144,4 +152,38 @@ async fn options_that_are_wrong_or_not_there_are_refused() {
     assert_eq!((none.keys().len(), none.continuation()), (0, None));
     s.get("/demo()?$filter=").await.expect(200);
     s.get("/demo()?timeout=30").await.expect(200);
+}
+
+/// Makes each view of a store take long, once the test says so.
+#[derive(Default)]
+struct SlowViews {
+    clock: OnceLock<Arc<ManualClock>>,
+}
+
+impl Hooks for SlowViews {
+    fn view(&self, take: &dyn Fn() -> Arc<dyn View>) -> Arc<dyn View> {
+        if let Some(clock) = self.clock.get() {
+            clock.advance(Duration::from_secs(3));
+        }
+        take()
+    }
+}
+
+#[tokio::test]
+async fn a_page_ends_when_the_client_has_waited_as_long_as_it_said() {
+    let store = HookedStore::new(MemoryStore::new(), SlowViews::default());
+    let harness = Harness::on(Arc::<HookedStore<_, _>>::clone(&store));
+    let s = TestService::over(harness, Flavour::Storage);
+    s.post("/Tables", r#"{"TableName":"demo"}"#).await.expect(201);
+    for n in 0..300 {
+        s.insert("p", &format!("{n:03}"), r#""n":1"#).await.expect(201);
+    }
+    store.hooks.clock.get_or_init(|| Arc::clone(&s.harness.clock));
+    let query = "/demo()?$filter=PartitionKey%20eq%20'p'";
+    for unhurried in ["", "&timeout=60", "&timeout=0", "&timeout=soon"] {
+        let all = s.get(&format!("{query}{unhurried}")).await;
+        assert_eq!((all.keys().len(), all.continuation()), (300, None), "{unhurried}");
+    }
+    let some = s.get(&format!("{query}&timeout=1")).await;
+    assert!((1..300).contains(&some.keys().len()) && some.continuation().is_some());
 }

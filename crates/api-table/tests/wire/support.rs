@@ -86,7 +86,7 @@ impl TestService {
         Self::with_auth(Harness::in_memory(), Flavour::Storage, false)
     }
 
-    fn over(harness: Harness, flavour: Flavour) -> Self {
+    pub(crate) fn over(harness: Harness, flavour: Flavour) -> Self {
         Self::with_auth(harness, flavour, true)
     }
 

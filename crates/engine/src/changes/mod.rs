@@ -167,6 +167,7 @@ impl Engine {
         scope: Scope,
         request: ChangesRequest,
     ) -> Result<ChangesPage, Error> {
+        let timer = self.time_operation("read_changes");
         let now = self.inner.components.clock.now().seconds();
         let mode = request.mode;
         let start = self.starting_point(container, &request)?;
@@ -201,6 +202,7 @@ impl Engine {
         };
         let PageRead { mut feed_ranges, page, turn } = page_read;
         ctx.served.charge = page.charge;
+        self.end_operation(timer, ctx, container, None);
         let is_caught_up = !feed_ranges.iter().any(FeedRange::is_behind);
         let position = match start {
             // A scope that covers nothing advances no mark.

@@ -119,7 +119,10 @@ impl Engine {
         let gather = Gather::new(&plan, start.query, page, &sides);
         let reports = part_ranges.iter().map(QueryPartReport::of).collect();
         let mut work = GatherRun { engine: self, container, part_ranges, request, gather, reports };
-        work.run(ctx).await?;
+        let timer = self.time_operation("gather");
+        let run = work.run(ctx).await;
+        self.end_operation(timer, ctx, container, run.as_ref().err());
+        run?;
         let continuation = work.continuation()?;
         let rows = work.gather.into_rows().into_iter().map(Row::from).collect();
         let parts = work.reports.into_iter().filter(|report| report.pages > 0).collect();
@@ -130,6 +133,7 @@ impl Engine {
     /// Reads index entries as the query would, but reads no items and charges nothing.
     pub async fn explain(
         &self,
+        ctx: &mut RequestContext,
         container: &Arc<Container>,
         plan: &Plan,
         scope: &Scope,
@@ -145,7 +149,7 @@ impl Engine {
         for part_range in part_ranges {
             let part = QueryPartReport::of(&part_range);
             let range_plan = gather.range_plan().clone();
-            let report = self.explain_page(container, range_plan, part_range.scope).await?;
+            let report = self.explain_page(ctx, container, range_plan, part_range.scope).await?;
             parts.push(QueryPartReport { report: Some(report), ..part });
         }
         Ok((gather.merge_strategy(), parts))

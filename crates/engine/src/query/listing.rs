@@ -137,6 +137,7 @@ impl Engine {
         {
             return Ok(page);
         }
+        let timer = self.time_operation("list");
         let (mut charge, mut has_waited) = (Charge::ZERO, false);
         loop {
             let (engine, listed) = (self.clone(), Arc::clone(container));
@@ -150,6 +151,7 @@ impl Engine {
             ctx.served.charge += charge;
             let page = page?.ok_or_else(|| Error::Internal("a page without an end".into()))?;
             if !page.is_deferred || has_waited || !self.wait_for_key_order(container, &stop).await {
+                self.end_operation(timer, ctx, container, None);
                 return Ok(page);
             }
             (charge, has_waited) = (ctx.served.charge, true);

@@ -209,6 +209,7 @@ impl Engine {
         work: PageWork,
         take: fn(Execution<StoredItem>) -> T,
     ) -> Result<(PageWork, T, Option<exec::Position>), Error> {
+        let timer = self.time_operation("query");
         let is_light = !work.runs_scripts && work.plan.is_light();
         let inline_snapshot = match is_light {
             true => self.small_snapshot(container, &scope, &work.position)?,
@@ -234,6 +235,7 @@ impl Engine {
             Err(Error::Throttled { .. }) if work.charge == Charge::ZERO => ru::throttled(),
             _ => work.charge,
         };
+        self.end_operation(timer, ctx, container, page.as_ref().err());
         let (taken, next) = page?;
         Ok((work, taken, next))
     }
@@ -241,18 +243,21 @@ impl Engine {
     /// Reports how the first page of a query would be found.
     pub(crate) async fn explain_page(
         &self,
+        ctx: &mut RequestContext,
         container: &Arc<Container>,
         plan: query::Plan,
         scope: Scope,
     ) -> Result<PageReport, Error> {
         let (engine, container) = (self.clone(), Arc::clone(container));
         let rows_max = limits::PAGE_ITEMS_DEFAULT;
+        let context = ctx.work();
         self.run_blocking(move || {
             let mut work = PageWork {
                 limits: Limits { rows_max, bytes_max: limits::PAGE_BYTES_MAX },
                 report: Some(report::empty()),
-                ..PageWork::of(plan)
+                ..PageWork::of(plan).on_behalf_of(context)
             };
+            work.stop.check(engine.inner.components.clock.monotonic())?;
             let snapshot = engine.snapshot(&container, &scope, &work.position)?;
             engine.with_scan(&snapshot, &container, &mut work, |scan, work| scan.explain(work))?;
             Ok(work.report.unwrap_or_else(report::empty))

@@ -124,7 +124,9 @@ impl Admin {
         counted_max: u64,
     ) -> Result<LargestKeys, AdminError> {
         let _turn = self.key_scans.acquire().await?;
-        let found = match self.engine.largest_keys(container, range.id, count, counted_max).await {
+        let ctx = &mut self.service.operator_context();
+        let found = self.engine.largest_keys(ctx, container, range.id, count, counted_max).await;
+        let found = match found {
             Ok(found) => found,
             // It was split or merged in the meantime.
             Err(engine::Error::RangeGone) => engine::LargestKeys::default(),
