@@ -78,9 +78,9 @@ impl Wire {
     where
         S: AsyncRead + AsyncWrite + Unpin + Send,
     {
+        // Boxed, so that a connection takes the memory of its own protocol alone.
         match self {
-            Wire::Http(api) => Http(api).serve(stream, connection).await,
-            // Boxed, so that other connections do not carry its state.
+            Wire::Http(api) => Box::pin(Http(api).serve(stream, connection)).await,
             Wire::Http2 => Box::pin(Http2.serve(stream, connection)).await,
             Wire::Rntbd => Box::pin(Rntbd.serve(stream, connection)).await,
         }
