@@ -69,9 +69,13 @@ pub(crate) struct Activity {
 /// For a connection that ends itself.
 #[derive(Debug, Default)]
 struct End {
-    is_asked: bool,
+    /// When it was first asked to, in milliseconds of the clock.
+    asked_at: Option<u64>,
     waker: Option<Waker>,
 }
+
+/// How long a connection that was asked to end may take for it, between two requests.
+const ENDING_TIME_MAX: Duration = Duration::from_secs(1);
 
 const PHASE_BITS: u32 = 3;
 
@@ -156,23 +160,30 @@ impl Activity {
     /// progress. `cx` is woken when it is asked.
     pub(crate) fn poll_asked_to_end(&self, cx: &Context<'_>) -> bool {
         let mut end = self.end.lock().unwrap_or_else(PoisonError::into_inner);
-        let End { is_asked, waker } = &mut *end;
+        let End { asked_at, waker } = &mut *end;
         match waker {
             Some(waker) => waker.clone_from(cx.waker()),
             None => *waker = Some(cx.waker().clone()),
         }
-        *is_asked
+        asked_at.is_some()
     }
 
-    /// Asks a connection to end itself. Returns false if it can't.
+    /// Whether the connection ends itself when it is asked to.
+    pub(super) fn ends_itself(&self) -> bool {
+        self.end.lock().unwrap_or_else(PoisonError::into_inner).waker.is_some()
+    }
+
+    /// Asks a connection to end itself. Returns false if it can't, or has not done so in time: its
+    /// client takes nothing, not even the end.
     pub(super) fn ask_to_end(&self) -> bool {
+        let clock = &self.common.clock;
         let mut end = self.end.lock().unwrap_or_else(PoisonError::into_inner);
-        end.is_asked = true;
+        let asked_at = *end.asked_at.get_or_insert_with(|| clock.now());
         let waker = end.waker.clone();
         drop(end);
         let can = waker.is_some();
         waker.into_iter().for_each(Waker::wake);
-        can
+        can && clock.since(asked_at) <= ENDING_TIME_MAX
     }
 
     /// Records that all small replies so far were sent.

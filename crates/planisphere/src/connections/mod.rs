@@ -36,6 +36,10 @@ const LARGE_REPLIES_BYTES_MAX: u64 = 2 * HELD_BYTES_MAX;
 /// Above this many, replies to reads are dropped instead of being kept for sending.
 const UNSENT_BYTES_MAX: u64 = 4 * HELD_BYTES_MAX;
 const ROOM_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long a connection with several requests at a time is idle before it ends while the server
+/// stops. A client that sends more in the meantime is told to go elsewhere; at a connection that
+/// ends unannounced its writes would fail.
+const LINGER: Duration = Duration::from_millis(500);
 
 /// Limits on connections.
 #[derive(Clone, Copy, Debug)]
@@ -79,12 +83,14 @@ struct Entry {
 
 impl Entry {
     /// Ends the connection. One that has several requests at a time ends itself if it is idle,
-    /// because a request can have begun in the meantime.
-    fn end(&self) {
+    /// because a request can have begun in the meantime. Returns whether it is at its end.
+    fn end(&self) -> bool {
         let is_idle = self.activity.phase().is_between_requests();
-        if !(is_idle && self.activity.ask_to_end()) {
+        let ends_itself = is_idle && self.activity.ask_to_end();
+        if !ends_itself {
             self.task.abort();
         }
+        !ends_itself
     }
 }
 
@@ -180,15 +186,22 @@ impl Connections {
     pub(crate) async fn drain(&self, timeout: Duration) -> usize {
         self.close_after_replies();
         let deadline = Instant::now() + timeout;
+        let clock = &self.shared.common.clock;
         loop {
-            let left =
-                self.shared.lock().end_where(|_, current| current.phase.is_between_requests());
+            let left = self.shared.lock().end_where(|entry, current| {
+                let has_lingered = clock.since(current.since) >= LINGER;
+                current.phase.is_between_requests()
+                    && (has_lingered || !entry.activity.ends_itself())
+            });
             if left == 0 {
                 return 0;
             }
             if Instant::now() >= deadline {
-                self.shared.lock().end_where(|_, _| true);
-                return left;
+                let open = self.shared.lock();
+                let current = open.by_id.values().map(|entry| entry.activity.current());
+                let cut_short = current.filter(|at| !at.phase.is_between_requests()).count();
+                open.end_where(|_, _| true);
+                return cut_short;
             }
             // A connection becomes idle when its reply is flushed, without a notification.
             let pause = TICK.min(deadline - Instant::now()) / 10;
@@ -217,14 +230,10 @@ impl Shared {
 }
 
 impl OpenConnections {
-    /// Ends all connections that match and returns the number of the others.
+    /// Ends all connections that match, and returns the number of those that are not at their end.
     fn end_where(&self, ends: impl Fn(&Entry, CurrentPhase) -> bool) -> usize {
-        let (ending, staying): (Vec<_>, Vec<_>) =
-            self.by_id.values().partition(|entry| ends(entry, entry.activity.current()));
-        for entry in ending {
-            entry.end();
-        }
-        staying.len()
+        let stays = |entry: &&Entry| !(ends(entry, entry.activity.current()) && entry.end());
+        self.by_id.values().filter(stays).count()
     }
 
     fn end_longest_idle(&mut self) -> bool {

@@ -92,6 +92,52 @@ async fn each_listener_says_how_long_its_connections_may_be_idle() {
     assert!(patient.try_recv().is_err_and(is_open));
 }
 
+/// Admits an idle connection that notices when it is asked to end, and does so if it can.
+fn admit_asked(
+    connections: &Connections,
+    idle: Duration,
+    can_end: bool,
+) -> tokio::sync::oneshot::Receiver<()> {
+    let (alive, ended) = tokio::sync::oneshot::channel();
+    connections.admit(&Handle::current(), idle, move |activity| async move {
+        let _alive = alive;
+        activity.enter(Phase::Idle);
+        std::future::poll_fn(|cx| match activity.poll_asked_to_end(cx) && can_end {
+            true => std::task::Poll::Ready(()),
+            false => std::task::Poll::Pending,
+        })
+        .await;
+    });
+    ended
+}
+
+#[tokio::test]
+async fn connections_that_end_themselves_linger_while_the_server_stops() {
+    let connections = connections(limits());
+    let mut asked = admit_asked(&connections, LONG, true);
+    let aborted = admit(&connections, Phase::Idle);
+    tokio::task::yield_now().await;
+    let begin = Instant::now();
+    let drained = connections.drain(LONG);
+    let others = async {
+        assert!(aborted.await.is_err(), "nothing can come of it");
+        assert!(asked.try_recv().is_err_and(is_open), "a request may be on its way");
+    };
+    let (cut_short, ()) = tokio::join!(drained, others);
+    assert_eq!(cut_short, 0);
+    // The clock of connections is as coarse as a tick.
+    assert!(begin.elapsed() >= LINGER - TICK);
+    assert!(asked.await.is_err());
+}
+
+#[tokio::test]
+async fn a_connection_that_was_asked_to_end_and_does_not_is_aborted() {
+    let connections = connections(limits());
+    let stuck = admit_asked(&connections, Duration::from_millis(1), false);
+    assert!(stuck.await.is_err());
+    settle(&connections, 0).await;
+}
+
 #[tokio::test]
 async fn stalled_connections_end_until_the_others_hold_little_enough() {
     let connections = connections(ConnectionLimits { open_max: 10, ..limits() });

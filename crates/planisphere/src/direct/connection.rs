@@ -328,10 +328,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             Phase::Working
         } else if !self.outgoing.is_empty() || matches!(self.expected, Expected::Payload(_)) {
             Phase::Replying
-        } else if self.client.is_none() {
-            Phase::Fresh
         } else if !self.incoming.is_empty() || matches!(self.expected, Expected::Length(_)) {
             Phase::Head
+        } else if self.client.is_none() {
+            Phase::Fresh
         } else {
             Phase::Idle
         };
@@ -354,6 +354,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 impl<S> Drop for Connection<S> {
     fn drop(&mut self) {
         self.counters.abandoned(self.requests.len());
+        self.counters.closed();
     }
 }
 

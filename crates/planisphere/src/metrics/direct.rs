@@ -15,6 +15,7 @@ const GONE: [u32; 4] = [0, 1000, 1002, 1007];
 #[derive(Debug, Default)]
 pub(crate) struct DirectCounters {
     connections: AtomicU64,
+    open: AtomicU64,
     handshakes: AtomicU64,
     refused: AtomicU64,
     in_flight: AtomicU64,
@@ -33,6 +34,12 @@ impl DirectCounters {
     /// A connection opened.
     pub(crate) fn opened(&self) {
         add(&self.connections, 1);
+        add(&self.open, 1);
+    }
+
+    /// A connection ended.
+    pub(crate) fn closed(&self) {
+        self.open.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// A handshake succeeded.
@@ -96,10 +103,14 @@ impl Collector for DirectCounters {
             let mut metric = encoder.encode_descriptor(&name, help, None, MetricType::Counter)?;
             metric.encode_counter::<NoLabelSet, _, u64>(&load(counter), None)?;
         }
-        let (name, help) =
-            ("planisphere_direct_in_flight", "Requests in Direct mode that are not answered");
-        let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-        metric.encode_gauge(&load(&counters.in_flight))?;
+        for (name, help, gauge) in [
+            ("connections_open", "Open connections of clients in Direct mode", &counters.open),
+            ("in_flight", "Requests in Direct mode that are not answered", &counters.in_flight),
+        ] {
+            let name = format!("planisphere_direct_{name}");
+            let mut metric = encoder.encode_descriptor(&name, help, None, MetricType::Gauge)?;
+            metric.encode_gauge(&load(gauge))?;
+        }
         let help = "Answers in Direct mode by which a client learns that a range is gone";
         let name = "planisphere_direct_gone";
         let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
@@ -137,13 +148,16 @@ mod tests {
     fn frames_are_counted() {
         let counters = DirectCounters::default();
         counters.opened();
+        counters.opened();
+        counters.closed();
         (0..3).for_each(|_| counters.begun());
         counters.answered((410, 1007));
         counters.answered((200, 0));
         counters.bad(BadFrame::Duplicate);
         let text = super::super::tests::encoded(counters);
         for line in [
-            "planisphere_direct_connections_total 1",
+            "planisphere_direct_connections_total 2",
+            "planisphere_direct_connections_open 1",
             "planisphere_direct_in_flight 1",
             r#"planisphere_direct_gone_total{substatus="1007"} 1"#,
             r#"planisphere_direct_bad_frames_total{reason="duplicate"} 1"#,

@@ -17,13 +17,13 @@ const UPSERT: u16 = 19;
 const FEED: u16 = 4;
 
 /// A connection before its handshake.
-fn tls(server: &TestServer) -> TlsStream {
+pub(crate) fn tls(server: &TestServer) -> TlsStream {
     let pem = get(server, "/_explorer/emulator.pem").body;
     connect_tls(server, &pem, "localhost")
 }
 
 /// A connection after its handshake.
-fn greeted(server: &TestServer) -> TlsStream {
+pub(crate) fn greeted(server: &TestServer) -> TlsStream {
     let mut stream = tls(server);
     stream.write_all(&Frame::context().to_bytes()).unwrap();
     assert_eq!(Answer::read(&mut stream).unwrap().status, 200);
@@ -51,13 +51,13 @@ fn read(server: &TestServer, number: u32) -> Vec<u8> {
     signed(server, frame, number, "get", "dbs/shop/colls/orders/docs/1")
 }
 
-fn upsert(server: &TestServer, number: u32, payload: Vec<u8>) -> Vec<u8> {
+pub(crate) fn upsert(server: &TestServer, number: u32, payload: Vec<u8>) -> Vec<u8> {
     let frame = Frame::new(ITEM, UPSERT).text(request::PARTITION_KEY, r#"["k1"]"#);
     signed(server, frame.payload(payload), number, "post", "dbs/shop/colls/orders")
 }
 
 /// An item of this many bytes.
-fn item(bytes: usize) -> Vec<u8> {
+pub(crate) fn item(bytes: usize) -> Vec<u8> {
     let start = r#"{"id":"1","pk":"k1","x":""#;
     [start.as_bytes(), &vec![b'x'; bytes - start.len() - 2], b"\"}"].concat()
 }
@@ -69,7 +69,7 @@ fn next(stream: &mut impl Read) -> (u32, u64) {
 }
 
 /// What the server sends until it closes the connection.
-fn rest(stream: &mut StreamOwned<ClientConnection, TcpStream>) -> Vec<u8> {
+pub(crate) fn rest(stream: &mut StreamOwned<ClientConnection, TcpStream>) -> Vec<u8> {
     let mut bytes = Vec::new();
     // The server may close a connection without the goodbye of TLS.
     let _ = stream.read_to_end(&mut bytes);

@@ -8,6 +8,7 @@ mod clock;
 mod commands;
 mod data_directory;
 mod direct;
+mod direct_connections;
 mod direct_listener;
 mod directory;
 mod explorer;
