@@ -252,6 +252,7 @@ impl Subject {
             name: "fuzz".to_owned(),
             keys: KeyRing::single(Key::well_known()),
             public_endpoint: None,
+            region: "Local".to_owned(),
             consistency: Consistency::Session,
             local_auth: true,
             direct: api_nosql::Direct::default(),

@@ -71,6 +71,8 @@ pub struct Account {
     pub keys: KeyRing,
     /// The address clients reach it at, if it is not the scheme and host of the request.
     pub public_endpoint: Option<String>,
+    /// The name of its only region, for clients that prefer regions.
+    pub region: String,
     /// Its default consistency.
     pub consistency: Consistency,
     /// Whether its keys, and the resource tokens made with them, are accepted beside the tokens of
@@ -95,9 +97,6 @@ impl Default for Direct {
         Self { is_on: true, port: None }
     }
 }
-
-/// The region name of the account's only location, for clients that configure a region.
-const REGION: &str = "Local";
 
 /// `GET /`
 pub(crate) fn read(
@@ -132,8 +131,10 @@ fn document(account: &Account, endpoint: &str) -> Value {
         _ => &account.name,
     };
     let locations = || {
-        let location =
-            object([("name", REGION.into()), ("databaseAccountEndpoint", endpoint.into())]);
+        let location = object([
+            ("name", account.region.as_str().into()),
+            ("databaseAccountEndpoint", endpoint.into()),
+        ]);
         Value::Array(vec![location])
     };
     object([

@@ -180,6 +180,7 @@ pub(crate) mod tests {
             name: "test".into(),
             keys: KeyRing::single(Key::well_known()),
             public_endpoint: None,
+            region: "Local".to_owned(),
             consistency: Consistency::Session,
             local_auth: true,
             direct: api_nosql::Direct::default(),

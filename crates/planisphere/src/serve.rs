@@ -131,6 +131,7 @@ fn new_gateway(
         keys: ring.clone(),
         public_endpoint: Some(settings.listen.public_endpoint.clone())
             .filter(|url| !url.is_empty()),
+        region: settings.account.region.clone(),
         consistency: settings.account.consistency.into(),
         local_auth: settings.account.local_auth == Switch::On,
         direct: api_nosql::Direct {

@@ -31,10 +31,13 @@ async fn a_public_endpoint_wins_over_the_host_and_localhost_is_no_name() {
     account.name = "localhost".into();
     account.public_endpoint = Some("https://db.example".into());
     account.consistency = Consistency::Strong;
+    account.region = "West US".into();
     let s = TestService::with_account(account);
     let document = s.get("/").await.expect(200).json();
     assert_eq!(document["id"], "planisphere");
-    assert_eq!(document["writableLocations"][0]["databaseAccountEndpoint"], "https://db.example/");
+    let location = json!([{"name": "West US", "databaseAccountEndpoint": "https://db.example/"}]);
+    assert_eq!(document["writableLocations"], location);
+    assert_eq!(document["readableLocations"], location);
     assert_eq!(document["userConsistencyPolicy"]["defaultConsistencyLevel"], "Strong");
 }
 

@@ -130,6 +130,7 @@ pub(crate) fn account() -> Account {
             secondary_readonly: None,
         },
         public_endpoint: None,
+        region: "Local".to_owned(),
         consistency: Consistency::Session,
         local_auth: true,
         direct: api_nosql::Direct::default(),

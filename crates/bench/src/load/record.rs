@@ -141,6 +141,7 @@ async fn indexed_or_not(harness: &Harness, is_indexed: bool) -> anyhow::Result<A
         name: "bench".to_owned(),
         keys: KeyRing::single(Key::well_known()),
         public_endpoint: None,
+        region: "Local".to_owned(),
         consistency: Consistency::Session,
         local_auth: true,
         direct: api_nosql::Direct::default(),

@@ -45,6 +45,7 @@ async fn fixture(ranges: u32) -> Fixture {
         name: "test".to_owned(),
         keys: KeyRing::single(Key::well_known()),
         public_endpoint: None,
+        region: "Local".to_owned(),
         consistency: Consistency::Session,
         local_auth: true,
         direct: api_nosql::Direct::default(),

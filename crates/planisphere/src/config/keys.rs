@@ -51,6 +51,7 @@ pub(crate) const KEYS: &[Key] = &[
     key("account", "readonly_key", "readonly-key", "BASE64"),
     key("account", "secondary_readonly_key", "secondary-readonly-key", "BASE64"),
     key("account", "local_auth", "local-auth", "on|off"),
+    key("account", "region", "region", "NAME"),
     key("account", "consistency", "consistency", "LEVEL"),
     key("directory", "mode", "directory", "stand-in|verify|trust-any"),
     key("directory", "issuer", "directory-issuer", "URL"),

@@ -81,7 +81,7 @@ pub(crate) struct Storage {
     pub(crate) lookup_cache_bytes: u64,
 }
 
-/// The account's keys, where an empty one is not set, whether keys are accepted, and its default
+/// The account's keys, where an empty one is not set, whether keys are accepted, region and default
 /// consistency level.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -92,6 +92,7 @@ pub(crate) struct Account {
     pub(crate) readonly_key: Secret,
     pub(crate) secondary_readonly_key: Secret,
     pub(crate) local_auth: Switch,
+    pub(crate) region: String,
     pub(crate) consistency: Consistency,
 }
 
@@ -414,6 +415,7 @@ impl Default for Settings {
                 readonly_key: Secret(String::new()),
                 secondary_readonly_key: Secret(String::new()),
                 local_auth: Switch::On,
+                region: "Local".to_owned(),
                 consistency: Consistency::Session,
             },
             directory: Directory {
@@ -490,6 +492,7 @@ impl Settings {
             check_range(&format!("limits.{name}_idle_timeout_s"), *seconds, 0, 86_400)?;
         }
         self.listen.allowed_hosts()?;
+        check_region(&self.account.region)?;
         check_range("limits.drain_timeout_s", drain_timeout_s, 0, 86_400)?;
         check_range("engine.default_ranges", u64::from(self.engine.default_ranges), 1, 1000)?;
         check_range(
@@ -576,6 +579,18 @@ fn check_range(key: &str, value: u64, min: u64, max: u64) -> Result<(), String> 
         return Ok(());
     }
     Err(format!("{key} = {value} is out of range; it can be {min} to {max}"))
+}
+
+/// Region names have letters, digits and spaces; clients compare them without the spaces.
+fn check_region(name: &str) -> Result<(), String> {
+    let is_inside = |byte: u8| byte.is_ascii_alphanumeric() || byte == b' ';
+    if name.len() <= 64 && name.bytes().all(is_inside) && name.trim() == name && !name.is_empty() {
+        return Ok(());
+    }
+    Err(format!(
+        "account.region = `{name}` is not the name of a region; give up to 64 letters, digits and \
+         spaces, such as `West US`"
+    ))
 }
 
 fn check_public_endpoint(url: &str) -> Result<(), String> {

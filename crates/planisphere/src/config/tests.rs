@@ -122,6 +122,8 @@ fn errors_name_the_layer_and_the_reason() {
         (load_with(None, &[], &[("throttling", "maybe")]), &["--throttling", "`off`"]),
         (load_with(None, &[], &[("limits", "documents")]), &["--limits", "`documents-2018`"]),
         (load_with(None, &[], &[("consistency", "Session")]), &["--consistency", "`session`"]),
+        (load_with(None, &[], &[("region", "West_US")]), &["account.region", "`West_US`"]),
+        (load_with(None, &[], &[("region", "")]), &["account.region", "West US"]),
         (load_with(None, &[], &[("memory", "perhaps")]), &["--memory", "neither true nor false"]),
         (load_with(None, &[], &[("idle-timeout-s", "0")]), &["idle_timeout_s", "out of range"]),
         (load_with(None, &[], &[("admin-idle-timeout-s", "86401")]), &["admin_idle", "86400"]),
