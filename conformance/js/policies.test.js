@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { eventually, ids, missing, refused, suite, tokenLsn } from "./support.js";
+import { all, eventually, ids, missing, refused, suite, tokenLsn } from "./support.js";
 
 suite("unique keys, expiry and sessions", (account) => {
   test("unique keys hold for every write within a partition", async () => {
@@ -51,6 +51,24 @@ suite("unique keys, expiry and sessions", (account) => {
     for (let n = 0; n < 20; n++) {
       await container.items.upsert({ id: "1", pk: `p${n % 6}`, n });
       assert.equal((await container.item("1", `p${n % 6}`).read()).resource.n, n);
+    }
+  });
+
+  test("a session client reads its own writes after answers of any range", async () => {
+    const client = account.connect({ consistencyLevel: "Session" });
+    const { id } = await account.container({ throughput: 15_000 });
+    const container = client.database(account.database.id).container(id);
+    assert.equal((await container.readPartitionKeyRanges().fetchAll()).resources.length, 3);
+    for (let n = 0; n < 12; n++) {
+      const count = Math.min(n + 1, 6);
+      await container.items.upsert({ id: "1", pk: `p${n % 6}`, n });
+      const query = { query: "SELECT VALUE c.n FROM c WHERE c.n = @n", parameters: [{ name: "@n", value: n }] };
+      assert.deepEqual(await all(container.items.query(query)), [n]);
+      await container.read();
+      assert.equal((await all(container.items.readAll())).length, count);
+      assert.equal((await container.item("1", `p${n % 6}`).read()).resource.n, n);
+      const earlier = Math.max(0, n - 1);
+      assert.equal((await container.item("1", `p${earlier % 6}`).read()).resource.n, earlier);
     }
   });
 

@@ -1,6 +1,6 @@
 """Session tokens: they grow with writes, come with every answer, and are honoured."""
 
-from support import KEY_PK, collect, done, refused, session_token, token_lsn
+from support import KEY_PK, collect, cross_partition, done, refused, session_token, token_lsn
 
 
 async def test_tokens_grow_with_every_write(container):
@@ -65,3 +65,21 @@ async def test_one_client_reads_its_own_writes_over_ranges(make_container):
     for number in range(30):
         await done(container.upsert_item({"id": "1", "pk": f"p{number % 6}", "n": number}))
         assert (await done(container.read_item("1", f"p{number % 6}")))["n"] == number
+
+
+async def test_one_client_reads_its_own_writes_after_answers_of_any_range(make_container):
+    """Such an answer has the token of one range, which does not replace what is known of the others."""
+    container = await make_container(KEY_PK, offer_throughput=15_000)
+    assert len(await collect(container.read_feed_ranges())) == 3
+    for number in range(12):
+        pk = f"p{number % 6}"
+        await done(container.upsert_item({"id": "1", "pk": pk, "n": number}))
+        query = "SELECT VALUE c.n FROM c WHERE c.n = @n"
+        parameters = [{"name": "@n", "value": number}]
+        found = container.query_items(query, parameters=parameters, **cross_partition(container))
+        assert await collect(found) == [number]
+        await done(container.read())
+        assert len(await collect(container.read_all_items())) == min(number + 1, 6)
+        assert (await done(container.read_item("1", pk)))["n"] == number
+        assert len(await collect(container.query_items_change_feed(start_time="Beginning"))) == min(number + 1, 6)
+        assert (await done(container.read_item("1", f"p{max(0, number - 1) % 6}")))["n"] == max(0, number - 1)
