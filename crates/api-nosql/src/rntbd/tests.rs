@@ -36,6 +36,7 @@ async fn service() -> std::sync::Arc<Service> {
         name: "test".into(),
         keys: KeyRing::single(Key::well_known()),
         public_endpoint: None,
+        region: "Local".to_owned(),
         consistency: Consistency::Session,
         local_auth: true,
         direct: crate::Direct::default(),
