@@ -37,6 +37,9 @@ pub(crate) struct IndexMetrics {
 struct Indexes {
     single: Vec<SingleIndex>,
     composite: Vec<CompositeIndex>,
+    /// Indexes of paths that functions and aggregates of the select list are over; only the second
+    /// form lists them.
+    projected: Vec<SingleIndex>,
 }
 
 /// An index of the values at one path.
@@ -49,11 +52,20 @@ struct SingleIndex {
     is_precise: bool,
 }
 
+impl SingleIndex {
+    /// The index of a path without a condition.
+    fn of(path: &[Step]) -> Self {
+        Self { filter: String::new(), path: spec_of(path), is_precise: true }
+    }
+}
+
 /// An index of the values at several paths together.
 #[derive(Clone, Debug, PartialEq)]
 struct CompositeIndex {
     columns: Vec<String>,
     is_precise: bool,
+    /// Whether it would serve no more than equalities.
+    is_of_equalities: bool,
 }
 
 impl IndexMetrics {
@@ -73,6 +85,10 @@ impl IndexMetrics {
             }
             AccessPathKind::InStorageOrder | AccessPathKind::Sorted | AccessPathKind::Counted => {}
         }
+        let is_indexed = |path: &&Vec<Step>| container.indexed_paths().includes(path);
+        let projected = report.projected.iter().filter(is_indexed);
+        metrics.utilized.projected = projected.map(|path| SingleIndex::of(path)).collect();
+        metrics.utilized.projected.truncate(LISTED_MAX);
         metrics.potential.add_missing(report);
         metrics.potential.add_composite(&container.spec.indexing.composites, report);
         metrics
@@ -133,30 +149,30 @@ impl IndexMetrics {
     }
 
     fn second_form(&self) -> Value {
-        let single = |index: &SingleIndex| {
-            object([
-                ("IndexSpec", index.path.as_str().into()),
-                ("IndexImpactScore", impact(index.is_precise)),
-            ])
-        };
+        let single = |index: &SingleIndex| object([("IndexSpec", index.path.as_str().into())]);
         let composite = |index: &CompositeIndex| {
             object([("IndexSpecs", columns_of(index)), ("IndexImpactScore", "High".into())])
         };
         let indexes = |indexes: &Indexes| {
-            // Without conditions, one path is one line.
+            // Without conditions, one path is one line. The last comes first.
             let mut paths: Vec<SingleIndex> = Vec::new();
-            for index in &indexes.single {
-                match paths.iter_mut().find(|known| known.path == index.path) {
-                    Some(known) => known.is_precise |= index.is_precise,
-                    None => paths.push(index.clone()),
+            for index in indexes.single.iter().rev().chain(&indexes.projected) {
+                if paths.iter().all(|known| known.path != index.path) {
+                    paths.push(index.clone());
                 }
             }
+            // Equalities alone are met by the indexes of their paths together.
+            let composites: Vec<_> =
+                indexes.composite.iter().filter(|index| !index.is_of_equalities).cloned().collect();
             object([
                 ("SingleIndexes", list(&paths, single)),
-                ("CompositeIndexes", list(&indexes.composite, composite)),
+                ("CompositeIndexes", list(&composites, composite)),
             ])
         };
-        object([("Utilized", indexes(&self.utilized)), ("Potential", indexes(&self.potential))])
+        object([
+            ("UtilizedIndexes", indexes(&self.utilized)),
+            ("PotentialIndexes", indexes(&self.potential)),
+        ])
     }
 }
 
@@ -198,7 +214,7 @@ impl Indexes {
             return self.add_conditions(report, &|_| true);
         };
         let columns = composite.columns.iter().map(column_text).collect();
-        self.composite.push(CompositeIndex { columns, is_precise: true });
+        self.composite.push(CompositeIndex { columns, is_precise: true, is_of_equalities: false });
         let is_column = |path: &[Step]| composite.columns.iter().any(|c| c.is_path(path));
         self.add_conditions(report, &|path| !is_column(path));
     }
@@ -208,7 +224,9 @@ impl Indexes {
         let first = order.columns.first().map(|(path, _)| path.as_slice());
         if order.is_composite {
             let columns = order.columns.iter().map(|(path, order)| column_of(path, *order));
-            self.composite.push(CompositeIndex { columns: columns.collect(), is_precise: true });
+            let columns = columns.collect();
+            let index = CompositeIndex { columns, is_precise: true, is_of_equalities: false };
+            self.composite.push(index);
         } else if let Some(path) = first
             && !order.is_bounded
         {
@@ -251,8 +269,10 @@ impl Indexes {
         {
             return;
         }
-        let columns = columns.into_iter().map(|path| column_of(path, SortOrder::Ascending));
-        self.composite.push(CompositeIndex { columns: columns.collect(), is_precise: false });
+        let columns =
+            columns.into_iter().map(|path| column_of(path, SortOrder::Ascending)).collect();
+        let is_of_equalities = of_kind(Comparison::Ordered).next().is_none();
+        self.composite.push(CompositeIndex { columns, is_precise: false, is_of_equalities });
     }
 }
 
@@ -304,14 +324,18 @@ mod tests {
         metrics.utilized.add_single("(ROOT.a = 1)", "/a/?".to_owned(), true);
         metrics.utilized.add_single("CONTAINS(ROOT.a, \"x\")", "/a/?".to_owned(), false);
         let columns = vec!["/a ASC".to_owned(), "/b ASC".to_owned()];
-        metrics.potential.composite.push(CompositeIndex { columns, is_precise: false });
+        metrics.potential.composite.push(CompositeIndex {
+            columns,
+            is_precise: false,
+            is_of_equalities: false,
+        });
         assert_eq!(
             json::to_string(&metrics.first_form()),
             r#"{"UtilizedSingleIndexes":[{"FilterExpression":"","IndexSpec":"/pk/?","FilterPreciseSet":true,"IndexPreciseSet":true,"IndexImpactScore":"High"},{"FilterExpression":"(ROOT.a = 1)","IndexSpec":"/a/?","FilterPreciseSet":true,"IndexPreciseSet":true,"IndexImpactScore":"High"},{"FilterExpression":"CONTAINS(ROOT.a, \"x\")","IndexSpec":"/a/?","FilterPreciseSet":false,"IndexPreciseSet":false,"IndexImpactScore":"Low"}],"PotentialSingleIndexes":[],"UtilizedCompositeIndexes":[],"PotentialCompositeIndexes":[{"IndexSpecs":["/a ASC","/b ASC"],"IndexPreciseSet":false,"IndexImpactScore":"High"}]}"#
         );
         assert_eq!(
             json::to_string(&metrics.second_form()),
-            r#"{"Utilized":{"SingleIndexes":[{"IndexSpec":"/pk/?","IndexImpactScore":"High"},{"IndexSpec":"/a/?","IndexImpactScore":"High"}],"CompositeIndexes":[]},"Potential":{"SingleIndexes":[],"CompositeIndexes":[{"IndexSpecs":["/a ASC","/b ASC"],"IndexImpactScore":"High"}]}}"#
+            r#"{"UtilizedIndexes":{"SingleIndexes":[{"IndexSpec":"/a/?"},{"IndexSpec":"/pk/?"}],"CompositeIndexes":[]},"PotentialIndexes":{"SingleIndexes":[],"CompositeIndexes":[{"IndexSpecs":["/a ASC","/b ASC"],"IndexImpactScore":"High"}]}}"#
         );
     }
 

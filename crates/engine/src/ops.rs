@@ -259,6 +259,8 @@ impl PageTimes {
 pub struct PageReport {
     /// The conditions of the filter, and what indexes know of each.
     pub conjuncts: Vec<Conjunct>,
+    /// The paths that functions and aggregates of the select list are over.
+    pub projected: Vec<Vec<Step>>,
     /// The items that the filter can keep, as far as indexes know.
     pub index_set: IndexSet,
     /// The access path that was chosen.

@@ -3,7 +3,7 @@
 
 use crate::access::{IndexSet, Step, Terms, conjuncts_of};
 use crate::algebra::{BinaryOp, Expr};
-use crate::plan::{Input, Plan};
+use crate::plan::{Input, Plan, Projection};
 use crate::text;
 
 /// A condition of a filter that all rows meet.
@@ -103,6 +103,38 @@ pub fn path_text(path: &[Step]) -> String {
 
 fn is_plain(name: &str) -> bool {
     !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || c == '_')
+}
+
+/// The paths of items that functions and aggregates of a select list are over.
+pub fn projected_paths(plan: &Plan) -> Vec<Vec<Step>> {
+    let select = plan.select();
+    let projected = match select.projection() {
+        Projection::Value(value) => vec![value],
+        Projection::Fields(fields) => fields.iter().map(|(_, value)| value).collect(),
+    };
+    let mut paths: Vec<Vec<Step>> = Vec::new();
+    let mut add = |expr: &Expr| {
+        if let Some(path) = crate::access::names_of(expr).filter(|path| !path.is_empty())
+            && !paths.contains(&path)
+        {
+            paths.push(path);
+        }
+    };
+    for value in projected {
+        for_each_argument(value, &mut add);
+    }
+    if let Some(grouping) = select.grouping() {
+        grouping.aggregates.iter().for_each(|call| add(&call.operand));
+    }
+    paths
+}
+
+/// Visits the arguments of all calls of built-in functions in an expression.
+fn for_each_argument(expr: &Expr, visit: &mut dyn FnMut(&Expr)) {
+    if let Expr::Call { args, .. } = expr {
+        args.iter().for_each(&mut *visit);
+    }
+    expr.for_each_child(&mut |child| for_each_argument(child, visit));
 }
 
 fn comparison_of(expr: &Expr) -> Option<(Vec<Step>, Comparison)> {

@@ -154,11 +154,11 @@ async fn every_page_tells_in_the_form_that_was_asked_for() {
         assert_eq!(
             serde_json::from_str::<Value>(&text).unwrap(),
             json!({
-                "Utilized": {
-                    "SingleIndexes": [{"IndexSpec": "/a/?", "IndexImpactScore": "High"}],
+                "UtilizedIndexes": {
+                    "SingleIndexes": [{"IndexSpec": "/a/?"}],
                     "CompositeIndexes": [],
                 },
-                "Potential": {"SingleIndexes": [], "CompositeIndexes": []},
+                "PotentialIndexes": {"SingleIndexes": [], "CompositeIndexes": []},
             })
         );
         pages += 1;
@@ -168,6 +168,44 @@ async fn every_page_tells_in_the_form_that_was_asked_for() {
         }
     }
     assert!(pages > 1);
+}
+
+#[tokio::test]
+async fn the_second_form_lists_paths_the_last_first_and_those_of_the_select_list() {
+    let s = service().await;
+    let metrics = async |text: &str| {
+        let call = query(&s, text).header("x-ms-cosmos-populateindexmetrics-V2", "true");
+        let answer = call.send().await.expect(200);
+        let text = answer.header(UTILIZATION).expect("index metrics").to_owned();
+        let text = percent_encoding::percent_decode_str(&text).decode_utf8().unwrap().into_owned();
+        serde_json::from_str::<Value>(&text).unwrap()
+    };
+    let paths = |metrics: &Value| -> Vec<String> {
+        let list = metrics["UtilizedIndexes"]["SingleIndexes"].as_array().unwrap();
+        list.iter()
+            .map(|index| index["IndexSpec"].as_str().unwrap_or_default().to_owned())
+            .collect()
+    };
+    let both = metrics("SELECT * FROM c WHERE c.id = '1' AND c.name = 'x'").await;
+    assert_eq!(paths(&both), ["/name/?", "/id/?"]);
+    assert_eq!(both["PotentialIndexes"]["CompositeIndexes"], json!([]));
+    let range = metrics("SELECT * FROM c WHERE c.id = '1' AND c.name > 'x'").await;
+    assert_eq!(
+        range["PotentialIndexes"]["CompositeIndexes"],
+        json!([{"IndexSpecs": ["/id ASC", "/name ASC"], "IndexImpactScore": "High"}])
+    );
+    for (text, path) in [
+        ("SELECT VALUE SUM(c.a) FROM c", "/a/?"),
+        ("SELECT VALUE STARTSWITH(c['ı'], 's', false) FROM c", "/ı/?"),
+        ("SELECT STARTSWITH(c['x y'], 's') AS s FROM c", "/\"x y\"/?"),
+    ] {
+        assert_eq!(paths(&metrics(text).await), [path], "{text}");
+    }
+    for text in
+        ["SELECT c.a FROM c", "SELECT VALUE c.a + 1 FROM c", "SELECT VALUE LOWER(c.secret) FROM c"]
+    {
+        assert_eq!(paths(&metrics(text).await), [""; 0], "{text}");
+    }
 }
 
 #[tokio::test]

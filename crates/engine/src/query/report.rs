@@ -17,6 +17,7 @@ const CONDITION_CHARS_MAX: usize = 200;
 pub(super) fn empty() -> PageReport {
     PageReport {
         conjuncts: Vec::new(),
+        projected: Vec::new(),
         index_set: IndexSet::Everything,
         access_path: AccessPathKind::NoItems,
         ranges: Vec::new(),
@@ -47,6 +48,7 @@ impl Scan<'_> {
         let Some(report) = &mut work.report else { return };
         let is_indexed = |path: &[query::access::Step]| self.indexes.includes(path);
         report.conjuncts = work.plan.conjuncts(&is_indexed, CONDITION_CHARS_MAX);
+        report.projected = query::explain::projected_paths(&work.plan);
         report.index_set = work.plan.index_set(&is_indexed);
         report.access_path = match access_path {
             _ if !work.plan.reads_items() => AccessPathKind::NoItems,
