@@ -315,6 +315,11 @@ impl ApiError {
         matches!(self.kind, ErrorKind::SessionNotAvailable)
     }
 
+    /// Whether the range takes no requests until a split or merge takes its next step.
+    pub(crate) fn is_range_moving(&self) -> bool {
+        matches!(self.kind, ErrorKind::RangeMoving)
+    }
+
     /// Whether the request was refused because of its sender.
     pub(crate) fn is_denial(&self) -> bool {
         matches!(self.wire.status, 401 | 403)

@@ -30,6 +30,11 @@ use crate::{Account, binary_json, headers, routes};
 /// The outcome of requests that were refused before the engine served them.
 static NOTHING_SERVED: LazyLock<Served> = LazyLock::new(Served::default);
 
+/// How long a request waits for a range that is moving before it is answered 410. Ranges move in no
+/// time, unless an operator drives the split or merge by hand; SDKs wait longer than this for an
+/// answer, also those that repeat the request once.
+const MOVE_WAIT_MAX: Duration = Duration::from_secs(4);
+
 /// Longest activity id of a client that is echoed.
 const ACTIVITY_ID_BYTES_MAX: usize = 128;
 
@@ -134,6 +139,13 @@ impl Exchange<'_> {
             error,
         });
     }
+}
+
+/// Whether the client has itself chosen the range that serves the request, by name or by the
+/// address of a replica. Such clients choose again when the range is moving. Others would report
+/// that to their callers, so the server waits instead.
+fn names_its_range(request: &Request) -> bool {
+    request.direct.is_some() || request.headers.has(HeaderName::PartitionKeyRangeId)
 }
 
 impl Service {
@@ -322,7 +334,34 @@ impl Service {
                 // Boxed, because it is rare and would enlarge the future of every request.
                 Box::pin(self.answer_when_reached(error, ctx, container, operation, &request)).await
             }
+            Err(error) if error.is_range_moving() && !names_its_range(&request) => {
+                Box::pin(self.answer_when_moved(error, ctx, container, operation, &request)).await
+            }
             reply => reply,
+        }
+    }
+
+    /// Answers a request whose range is moving once it has moved, if that is soon.
+    async fn answer_when_moved(
+        &self,
+        mut error: ApiError,
+        ctx: &mut RequestContext,
+        container: Option<&Arc<Container>>,
+        operation: Operation,
+        request: &Request,
+    ) -> Result<Reply, ApiError> {
+        let Some(rid) = container.map(|container| container.rid) else { return Err(error) };
+        let (admission, until) = (ctx.admission, self.clock().monotonic() + MOVE_WAIT_MAX);
+        loop {
+            let patience = until.saturating_sub(self.clock().monotonic());
+            if patience.is_zero() || !self.engine.serves_again(rid, patience).await {
+                return Err(error);
+            }
+            (ctx.admission, ctx.served) = (admission, Served::default());
+            match routes::route(self, ctx, container, operation, request).await {
+                Err(again) if again.is_range_moving() => error = again,
+                reply => return reply,
+            }
         }
     }
 

@@ -99,7 +99,7 @@ impl Settings {
 /// | | [`run_fairly`](Self::run_fairly) |
 /// | `read.rs` | [`read_item`](Self::read_item) |
 /// | `write.rs` | [`write_item`](Self::write_item) |
-/// | `batch.rs` | [`write_batch`](Self::write_batch) |
+/// | `batch.rs` | [`write_batch`](Self::write_batch), [`write_batch_within`](Self::write_batch_within) |
 /// | `bulk.rs` | [`bulk`](Self::bulk) |
 /// | `erase.rs` | [`delete_partition_key`](Self::delete_partition_key) |
 /// | `transact.rs` | [`transact`](Self::transact) |
@@ -127,7 +127,7 @@ impl Settings {
 /// | `governor/` | [`usage`](Self::usage), [`current_throughput`](Self::current_throughput) |
 /// | `distribution.rs` | [`largest_keys`](Self::largest_keys) |
 /// | `repartition/` | [`start_split`](Self::start_split), [`start_merge`](Self::start_merge) |
-/// | | [`advance_job`](Self::advance_job), [`pause_job`](Self::pause_job) |
+/// | | [`advance_job`](Self::advance_job), [`pause_job`](Self::pause_job), [`serves_again`](Self::serves_again) |
 /// | | [`cancel_job`](Self::cancel_job), [`finish_job`](Self::finish_job), [`job`](Self::job) |
 /// | | [`jobs`](Self::jobs), [`job_tallies`](Self::job_tallies), [`is_scaling`](Self::is_scaling) |
 /// | | [`needs_partitions`](Self::needs_partitions) |

@@ -11,6 +11,7 @@ mod gateway;
 mod hostile_queries;
 mod index_metrics;
 mod items;
+mod moving_ranges;
 mod observed;
 mod older_clients;
 mod procedures;

@@ -181,6 +181,12 @@ impl Job {
         let _ = self.phase.subscribe().wait_for(JobPhase::is_over).await;
     }
 
+    /// Waits while the job is between the steps of its change-over.
+    pub(super) async fn swapped(&self) {
+        let is_serving = |phase: &JobPhase| *phase != JobPhase::Swapping;
+        let _ = self.phase.subscribe().wait_for(is_serving).await;
+    }
+
     /// Waits until the controls let the job continue.
     async fn wait_for_control(&self, is_granted: impl Fn(&JobControl) -> bool) -> Result<(), Stop> {
         let mut control = self.control.subscribe();

@@ -22,6 +22,7 @@ mod tally;
 mod volume;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use model::{ContainerRid, Epk};
 
@@ -116,6 +117,22 @@ impl Engine {
     /// Running jobs and the last ones that are over, oldest first.
     pub fn jobs(&self) -> Vec<JobInfo> {
         self.inner.jobs.all().iter().map(|job| job.info()).collect()
+    }
+
+    /// Waits until no manually driven split or merge of `container` is between two steps, where its
+    /// ranges take no requests, but not longer than `patience`. Returns whether that has come.
+    pub async fn serves_again(&self, container: ContainerRid, patience: Duration) -> bool {
+        let waiting = async {
+            for job in self.inner.jobs.all() {
+                if job.spec.container == container {
+                    job.swapped().await;
+                }
+            }
+        };
+        tokio::select! {
+            () = waiting => true,
+            () = self.inner.components.clock.sleep(patience) => false,
+        }
     }
 
     fn find_job(&self, id: JobId) -> Result<Arc<job::Job>, Error> {
