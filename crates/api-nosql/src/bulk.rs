@@ -1,18 +1,22 @@
 //! Bulk requests: many operations on the items of one range, each committed on its own.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use engine::ops::{ItemOp, OpResult};
+use engine::ops::{ItemOp, ItemOutcome, OpResult};
 use engine::{Container, RangeId, RequestContext};
 use model::{Charge, PartitionKey};
 
-use crate::batch::read_operations;
 use crate::errors::ApiError;
 use crate::headers::HeaderName;
 use crate::operations::{self, Operation};
 use crate::reply::{Reply, Status};
 use crate::request::Request;
 use crate::{Service, partition_key_header, scope, session};
+
+/// The shortest wait that a throttled operation is told. SDKs count the attempts of each operation,
+/// and send it with others again: short waits would use up the attempts while the budget is short.
+const WAIT_MIN: Duration = Duration::from_millis(500);
 
 pub(crate) async fn execute(
     service: &Service,
@@ -21,7 +25,8 @@ pub(crate) async fn execute(
     request: &Request,
 ) -> Result<Reply, ApiError> {
     ctx.session = session::required_lsns(request, service.account().consistency)?;
-    let operations = read_operations(&request.body)?;
+    ctx.admission.wait_min = WAIT_MIN;
+    let operations = operations::parse(&request.body)?;
     let range = scope::range_id(request)?;
     let shared_key = partition_key_header::item_key(container, request)?;
     let prepared: Vec<_> = operations
@@ -34,11 +39,21 @@ pub(crate) async fn execute(
         true => until_failure(service, ctx, container, range, prepared).await?,
         false => each(service, ctx, container, range, prepared).await?,
     };
-    let status = if results.iter().all(is_done) { Status::OK } else { Status::MULTI_STATUS };
     let mut out = operations::Results::new(request);
-    for result in results {
+    let mut status = Status::OK;
+    for (result, operation) in results.into_iter().zip(&operations) {
+        let result = result.map(|result| match result.outcome {
+            // Only for reads: clients repeat what is answered so, and writes have been done.
+            Ok(ItemOutcome::Read(item)) if !out.has_room_for(&item) => {
+                OpResult { outcome: Err(engine::Error::AnswerTooLarge), ..result }
+            }
+            outcome => OpResult { outcome, ..result },
+        });
+        if !result.as_ref().is_ok_and(|result| result.outcome.is_ok()) {
+            status = Status::MULTI_STATUS;
+        }
         match result {
-            Ok(result) => out.push(result),
+            Ok(result) => out.push(result, operation.is_minimal),
             Err(error) => out.push_error(&error, Charge::ZERO),
         }
     }
@@ -121,12 +136,8 @@ async fn until_failure(
                 done.into_iter().next().ok_or_else(ApiError::internal)
             }
         };
-        has_failed |= !is_done(&result);
+        has_failed |= result.as_ref().map_or(true, OpResult::has_failed);
         results.push(result);
     }
     Ok(results)
-}
-
-fn is_done(result: &Result<OpResult, ApiError>) -> bool {
-    result.as_ref().is_ok_and(|result| result.outcome.is_ok())
 }

@@ -53,6 +53,7 @@ const fn wire_of(kind: ErrorKind) -> Wire {
         ErrorKind::Forbidden => wire(403, 0, "Forbidden"),
         ErrorKind::PartitionKeyFull => wire(403, 1014, "Forbidden"),
         ErrorKind::TooLarge => wire(413, 0, "RequestEntityTooLarge"),
+        ErrorKind::AnswerTooLarge => wire(413, 3402, "RequestEntityTooLarge"),
         ErrorKind::Throttled => wire(429, 3200, "429"),
         ErrorKind::RangeGone => wire(410, 1002, "Gone"),
         ErrorKind::RangeMoving => wire(410, 1007, "Gone"),
@@ -299,6 +300,11 @@ impl ApiError {
         reason().unwrap_or_else(|| self.message.clone().into_owned())
     }
 
+    /// The version of the item that the client has already.
+    pub(crate) fn etag(&self) -> Option<Etag> {
+        self.extra.as_ref()?.etag
+    }
+
     /// How long the client must wait before it retries, if it is throttled.
     pub(crate) fn retry_after(&self) -> Option<Duration> {
         self.extra.as_ref()?.retry_after
@@ -354,12 +360,25 @@ impl ApiError {
         }
     }
 
-    fn body(&self, activity: &str) -> Bytes {
-        let mut out = Vec::with_capacity(128 + self.message.len());
+    /// The error as the result of an operation shows it.
+    pub(crate) fn text(&self) -> Vec<u8> {
+        let mut out = self.opened(&self.message);
+        out.push(b'}');
+        out
+    }
+
+    /// The beginning of a body: code and message.
+    fn opened(&self, message: &str) -> Vec<u8> {
+        let mut out = Vec::with_capacity(128 + message.len());
         out.extend_from_slice(b"{\"code\":");
         json::write_str(self.wire.code, &mut out);
         out.extend_from_slice(b",\"message\":");
-        json::write_str(&format!("{}\r\nActivityId: {activity}", self.message), &mut out);
+        json::write_str(message, &mut out);
+        out
+    }
+
+    fn body(&self, activity: &str) -> Bytes {
+        let mut out = self.opened(&format!("{}\r\nActivityId: {activity}", self.message));
         if let Some(info) = self.extra.as_ref().and_then(|extra| extra.info.as_deref()) {
             out.extend_from_slice(b",\"additionalErrorInfo\":");
             json::write_str(info, &mut out);
@@ -429,6 +448,7 @@ impl From<engine::Error> for ApiError {
             }
             E::OfferRefused(refused) => refused.into(),
             E::TooLarge { .. } => ApiError::too_large(),
+            E::AnswerTooLarge => simple("Response size is too large"),
             E::TooMany { .. } => {
                 let reason = format!("{error}. Delete some of them first.");
                 ApiError::new(kind, errors_text(&reason))

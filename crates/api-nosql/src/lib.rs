@@ -30,6 +30,7 @@ mod feed;
 pub mod fuzzing;
 mod headers;
 mod http;
+mod hybrid_row;
 mod index_metrics;
 mod items;
 mod manage;

@@ -1,14 +1,17 @@
-//! The operations of batch and bulk requests as JSON, and their results.
+//! The operations of batch and bulk requests and their results, as JSON or as HybridRow: a client is
+//! answered in the form that it uses.
 
 use std::borrow::Cow;
 
 use bytes::Bytes;
+use engine::StoredItem;
 use engine::ops::{EtagCondition, ItemOp, ItemOutcome, OpResult};
-use model::{Charge, PartitionKeyDefinition, json};
-use serde::Deserialize;
+use model::{Charge, PartitionKeyDefinition, json, limits};
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use crate::errors::ApiError;
+use crate::hybrid_row::{self, ResultRow, ResultRows};
 use crate::request::Request;
 use crate::{patch, payload, system_properties};
 
@@ -18,23 +21,53 @@ use crate::{patch, payload, system_properties};
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Operation<'b> {
     #[serde(borrow)]
-    operation_type: Cow<'b, str>,
+    pub(crate) operation_type: Cow<'b, str>,
     #[serde(borrow)]
-    id: Option<Cow<'b, str>>,
+    pub(crate) id: Option<Cow<'b, str>>,
+    /// JSON text or, only within HybridRow, binary JSON.
+    #[serde(borrow, default, deserialize_with = "raw_bytes")]
+    pub(crate) resource_body: Option<&'b [u8]>,
     #[serde(borrow)]
-    resource_body: Option<&'b RawValue>,
+    pub(crate) if_match: Option<Cow<'b, str>>,
     #[serde(borrow)]
-    if_match: Option<Cow<'b, str>>,
-    #[serde(borrow)]
-    if_none_match: Option<Cow<'b, str>>,
+    pub(crate) if_none_match: Option<Cow<'b, str>>,
     /// A JSON array in a string; bulk requests only.
     #[serde(borrow)]
     pub(crate) partition_key: Option<Cow<'b, str>>,
+    /// Whether its result needs no item. The JSON form says so in a header, for all operations.
+    #[serde(skip)]
+    pub(crate) is_minimal: bool,
 }
 
-/// Reads a list of operations.
+fn raw_bytes<'de, D: Deserializer<'de>>(from: D) -> Result<Option<&'de [u8]>, D::Error> {
+    let raw = Option::<&RawValue>::deserialize(from)?;
+    Ok(raw.map(|raw| raw.get().as_bytes()))
+}
+
+/// The operations of a batch or bulk request, within the limits that both share. The size is
+/// checked before anything is read.
 pub(crate) fn parse(body: &[u8]) -> Result<Vec<Operation<'_>>, ApiError> {
-    serde_json::from_slice(body).map_err(payload::invalid)
+    let is_rows = hybrid_row::is_rows(body);
+    let bytes_max = if is_rows { limits::BATCH_ROWS_BYTES_MAX } else { limits::BATCH_BYTES_MAX };
+    if body.len() > bytes_max {
+        return Err(ApiError::too_large());
+    }
+    let operations = match is_rows {
+        true => hybrid_row::read_operations(body, limits::BATCH_OPERATIONS_MAX)?,
+        false => {
+            payload::check_form(body)?;
+            serde_json::from_slice(body).map_err(payload::invalid)?
+        }
+    };
+    if operations.is_empty() {
+        return Err(ApiError::bad_request("Batch request has no operations."));
+    }
+    if operations.len() > limits::BATCH_OPERATIONS_MAX {
+        return Err(ApiError::bad_request(
+            "Batch request has more operations than what is supported.",
+        ));
+    }
+    Ok(operations)
 }
 
 /// The kind of an operation.
@@ -82,12 +115,14 @@ impl<'b> Operation<'b> {
                 ItemOp::Replace { id: self.id()?, body: self.item(body)?, if_match }
             }
             OperationKind::Read => {
+                // The service takes both conditions of a read for the same: the item is wanted
+                // unless it is the known version.
                 let if_none_match = self.if_none_match.as_deref().map(EtagCondition::parse);
-                ItemOp::Read { id: self.id()?, if_none_match }
+                ItemOp::Read { id: self.id()?, if_none_match: if_none_match.or(if_match) }
             }
             OperationKind::Delete => ItemOp::Delete { id: self.id()?, if_match },
             OperationKind::Patch => {
-                let value = payload::value(self.body()?.as_bytes())?;
+                let value = payload::value(self.body()?)?;
                 ItemOp::Patch { id: self.id()?, patch: patch::from_value(key, value)?, if_match }
             }
         })
@@ -103,103 +138,131 @@ impl<'b> Operation<'b> {
         }
     }
 
-    fn body(&self) -> Result<&'b str, ApiError> {
+    fn body(&self) -> Result<&'b [u8], ApiError> {
         let missing = || {
             payload::invalid(format_args!(
                 "the operation {} needs a 'resourceBody'",
                 self.operation_type
             ))
         };
-        self.resource_body.map(RawValue::get).ok_or_else(missing)
+        self.resource_body.ok_or_else(missing)
     }
 
     fn item(&self, body: &Bytes) -> Result<engine::ops::ItemBody, ApiError> {
-        payload::item_of_text(body.slice_ref(self.body()?.as_bytes()))
+        payload::item(&body.slice_ref(self.body()?))
     }
 }
 
-/// The results as a JSON array, one element per operation.
-pub(crate) fn results(results: Vec<OpResult>, request: &Request) -> Bytes {
-    let mut out = Results::new(request);
-    results.into_iter().for_each(|result| out.push(result));
-    out.finish()
+/// Writes the results, one per operation, in the form of the request.
+pub(crate) struct Results {
+    form: Form,
+    /// Whether the request wants no items back.
+    is_minimal: bool,
+    /// Bytes of the items so far.
+    item_bytes: usize,
+    /// The item or error of the current result.
+    scratch: Vec<u8>,
 }
 
-/// Writes the array of results.
-pub(crate) struct Results {
-    out: Vec<u8>,
-    with_bodies: bool,
+enum Form {
+    Json(Vec<u8>),
+    Rows(ResultRows),
 }
 
 impl Results {
     pub(crate) fn new(request: &Request) -> Self {
-        Self { out: b"[".to_vec(), with_bodies: !request.wants_minimal() }
-    }
-
-    pub(crate) fn push(&mut self, result: OpResult) {
-        let (status, item) = match result.outcome {
-            Ok(ItemOutcome::Created(item)) => (201, Some(item)),
-            Ok(ItemOutcome::Replaced(item) | ItemOutcome::Read(item)) => (200, Some(item)),
-            Ok(ItemOutcome::Deleted) => (204, None),
-            Err(error) => return self.push_failure(error, result.charge),
+        let form = match hybrid_row::is_rows(&request.body) {
+            true => Form::Rows(ResultRows::default()),
+            false => Form::Json(b"[".to_vec()),
         };
-        self.open(status, result.charge);
-        if let Some(item) = item {
-            self.etag(item.etag());
-            if self.with_bodies {
-                self.out.extend_from_slice(b",\"resourceBody\":");
-                system_properties::write_item(&item, &mut self.out);
-            }
-        }
-        self.out.push(b'}');
+        let is_minimal = request.wants_minimal();
+        Self { form, is_minimal, item_bytes: 0, scratch: Vec::new() }
     }
 
-    fn push_failure(&mut self, error: engine::Error, charge: Charge) {
-        let etag =
-            if let engine::Error::NotModified { etag } = &error { Some(*etag) } else { None };
-        self.open_error(&error.into(), charge);
-        if let Some(etag) = etag {
-            self.etag(etag);
+    /// Whether an item still fits into the answer.
+    pub(crate) fn has_room_for(&self, item: &StoredItem) -> bool {
+        self.item_bytes + item.body().len() + system_properties::BYTES
+            <= limits::BATCH_ANSWER_BYTES_MAX
+    }
+
+    pub(crate) fn push(&mut self, result: OpResult, is_minimal: bool) {
+        let OpResult { outcome, charge } = result;
+        let (status, item) = match outcome {
+            Ok(ItemOutcome::Created(item)) => (201, item),
+            Ok(ItemOutcome::Replaced(item) | ItemOutcome::Read(item)) => (200, item),
+            Ok(ItemOutcome::Deleted) => {
+                return self.write(&ResultRow { status: 204, charge, ..ResultRow::default() });
+            }
+            Err(error) => return self.push_error(&error.into(), charge),
+        };
+        let etag = item.etag().to_string();
+        let mut text = std::mem::take(&mut self.scratch);
+        text.clear();
+        let has_body = !(self.is_minimal || is_minimal);
+        if has_body {
+            system_properties::write_item(&item, &mut text);
+            self.item_bytes += item.body().len() + system_properties::BYTES;
         }
-        self.out.push(b'}');
+        let (etag, body) = (Some(etag.as_str()), has_body.then_some(text.as_slice()));
+        self.write(&ResultRow { status, etag, body, charge, ..ResultRow::default() });
+        self.scratch = text;
     }
 
     pub(crate) fn push_error(&mut self, error: &ApiError, charge: Charge) {
-        self.open_error(error, charge);
-        self.out.push(b'}');
+        let etag = error.etag().map(|etag| etag.to_string());
+        // The .NET SDK shows the text to its caller, and has none for siblings of what failed.
+        let has_text = matches!(self.form, Form::Rows(_)) && !matches!(error.status(), 304 | 424);
+        let body = has_text.then(|| error.text());
+        self.write(&ResultRow {
+            status: error.status(),
+            substatus: error.substatus(),
+            etag: etag.as_deref(),
+            body: body.as_deref(),
+            retry_after_ms: error.retry_after_ms(),
+            charge,
+        });
     }
 
-    fn open_error(&mut self, error: &ApiError, charge: Charge) {
-        self.open(error.status(), charge);
-        if error.substatus() != 0 {
-            self.number("subStatusCode", u64::from(error.substatus()));
+    fn write(&mut self, result: &ResultRow<'_>) {
+        match &mut self.form {
+            Form::Json(out) => write_json(result, out),
+            Form::Rows(rows) => rows.push(result),
         }
-        if let Some(wait_ms) = error.retry_after_ms() {
-            self.number("retryAfterMilliseconds", wait_ms);
+    }
+
+    pub(crate) fn finish(self) -> Bytes {
+        match self.form {
+            Form::Json(mut out) => {
+                out.push(b']');
+                out.into()
+            }
+            Form::Rows(rows) => rows.finish().into(),
         }
     }
+}
 
-    pub(crate) fn finish(mut self) -> Bytes {
-        self.out.push(b']');
-        self.out.into()
+fn write_json(result: &ResultRow<'_>, out: &mut Vec<u8>) {
+    let ResultRow { status, substatus, etag, body, retry_after_ms, charge } = *result;
+    if out.len() > 1 {
+        out.push(b',');
     }
-
-    fn open(&mut self, status: u16, charge: Charge) {
-        if self.out.len() > 1 {
-            self.out.push(b',');
-        }
-        let text = format!("{{\"statusCode\":{status},\"requestCharge\":{charge}");
-        self.out.extend_from_slice(text.as_bytes());
+    let mut add = |text: String| out.extend_from_slice(text.as_bytes());
+    add(format!("{{\"statusCode\":{status},\"requestCharge\":{charge}"));
+    if substatus != 0 {
+        add(format!(",\"subStatusCode\":{substatus}"));
     }
-
-    fn number(&mut self, name: &str, n: u64) {
-        self.out.extend_from_slice(format!(",\"{name}\":{n}").as_bytes());
+    if let Some(wait_ms) = retry_after_ms {
+        add(format!(",\"retryAfterMilliseconds\":{wait_ms}"));
     }
-
-    fn etag(&mut self, etag: engine::Etag) {
-        self.out.extend_from_slice(b",\"eTag\":");
-        json::write_str(&etag.to_string(), &mut self.out);
+    if let Some(etag) = etag {
+        out.extend_from_slice(b",\"eTag\":");
+        json::write_str(etag, out);
     }
+    if let Some(body) = body {
+        out.extend_from_slice(b",\"resourceBody\":");
+        out.extend_from_slice(body);
+    }
+    out.push(b'}');
 }
 
 #[cfg(test)]

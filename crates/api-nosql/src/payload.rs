@@ -10,15 +10,13 @@ use model::{Value, json, limits};
 use crate::binary_json::{self, BinaryJsonError, Limits};
 use crate::errors::ApiError;
 use crate::headers::HeaderName;
+use crate::hybrid_row;
 use crate::request::Request;
 use crate::{resource, system_properties};
 
 /// Most nesting levels around a part of an item: a patch's or query's own object, its list, its
 /// entry.
 const ENVELOPE_DEPTH: usize = 3;
-
-/// First byte of the row format that only the .NET SDK uses, in batches.
-const HYBRID_ROW: u8 = 0x81;
 
 /// The item in a request's body.
 pub(crate) fn item(body: &Bytes) -> Result<ItemBody, ApiError> {
@@ -74,7 +72,9 @@ pub(crate) fn invalid(reason: impl std::fmt::Display) -> ApiError {
 pub(crate) fn check_form(body: &[u8]) -> Result<(), ApiError> {
     match body.first() {
         None => Err(invalid("the body is empty")),
-        Some(&HYBRID_ROW) => Err(ApiError::not_supported("request bodies in HybridRow format")),
+        Some(_) if hybrid_row::is_rows(body) => {
+            Err(invalid("only batches and bulk requests may be in HybridRow format"))
+        }
         Some(_) => Ok(()),
     }
 }

@@ -19,7 +19,7 @@ pub(crate) struct Reply {
     pub substatus: u32,
     /// Headers that only this kind of reply has.
     pub headers: SmallVec<[(ReplyHeader, ReplyValue); 2]>,
-    /// JSON, or empty.
+    /// JSON; for batches and bulk requests in HybridRow, rows; or empty.
     pub body: Bytes,
     /// The container of the reply, if the request's address does not name it.
     pub container: Option<Arc<Container>>,

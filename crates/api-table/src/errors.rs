@@ -328,7 +328,9 @@ impl TableError {
                 Self::new(500, "OperationTimedOut", "The operation could not be completed in time.")
             }
             ErrorKind::NotSupported => Self::not_implemented(),
-            ErrorKind::FailedDependency | ErrorKind::Internal => Self::internal(error.to_string()),
+            ErrorKind::FailedDependency | ErrorKind::AnswerTooLarge | ErrorKind::Internal => {
+                Self::internal(error.to_string())
+            }
         }
     }
 

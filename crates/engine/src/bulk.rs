@@ -5,11 +5,12 @@ use std::sync::Arc;
 use model::{Charge, ErrorKind, PartitionKey};
 
 use crate::catalog::Container;
-use crate::commit::PreparedOp;
+use crate::commit::{CommitTerms, PreparedOp};
 use crate::context::Admission;
 use crate::governor::Paid;
 use crate::ops::{EtagCondition, ItemOp, ItemOutcome, OpResult};
 use crate::prepare::{LogicalPartition, LogicalPartitionId, prepare_op};
+use crate::read::check_session;
 use crate::routing::PartitionRange;
 use crate::submit::{PendingCommit, charge_of};
 use crate::{Engine, Error, RangeId, RequestContext, ru};
@@ -25,8 +26,10 @@ impl Engine {
         ops: Vec<(Option<PartitionKey>, ItemOp)>,
     ) -> Result<Vec<OpResult>, Error> {
         let routing = container.routing();
-        if range.is_some_and(|id| routing.by_id(id).is_none()) {
-            return Err(Error::RangeGone);
+        if let Some(id) = range {
+            // Also if no operation comes as far as to a range.
+            let range = routing.by_id(id).ok_or(Error::RangeGone)?;
+            ctx.served.touch(id, range.partition.lsn());
         }
         // All are handed to the committer before the first answer is awaited, so that they share
         // group commits.
@@ -79,8 +82,12 @@ impl Engine {
             let condition = if_none_match.as_ref();
             return Ok(self.read_in_bulk((ctx, admission), container, key, id, condition));
         }
+        if let PreparedOp::Read { .. } = &op {
+            check_session(&ctx.session, &range, range.partition.lsn())?;
+        }
         let paid = self.try_admit(admission, &range, op.least_charge())?;
-        match self.submit(container, &range, logical_partition, vec![op], None).await {
+        let terms = CommitTerms::default();
+        match self.submit(container, &range, logical_partition, vec![op], terms).await {
             Ok(answer) => {
                 Ok(BulkOp::PendingWrite(Box::new(PendingWrite { range, paid, name, answer })))
             }

@@ -125,6 +125,8 @@ pub struct Admission {
     /// Whether a refusal does not reach the client, so that no wait is promised; for the engine's
     /// own use.
     pub is_silent: bool,
+    /// The shortest wait that a refusal tells.
+    pub wait_min: Duration,
 }
 
 impl Admission {

@@ -160,6 +160,9 @@ pub enum Error {
         /// The limit.
         max_bytes: usize,
     },
+    /// The items that a batch returns are too large in all.
+    #[error("the answer is too large")]
+    AnswerTooLarge,
     /// There are as many of something as there may be.
     #[error("there are already {count_max} {what}")]
     TooMany {
@@ -252,6 +255,7 @@ impl Error {
                 ErrorKind::PartitionKeyFull
             }
             Error::TooLarge { .. } => ErrorKind::TooLarge,
+            Error::AnswerTooLarge => ErrorKind::AnswerTooLarge,
             Error::TooMany { .. } => ErrorKind::Forbidden,
             Error::Throttled { .. } => ErrorKind::Throttled,
             Error::RangeGone => ErrorKind::RangeGone,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use model::{Charge, EpkRange, PartitionKey, Value};
+use model::{Charge, EpkRange, ErrorKind, PartitionKey, Value};
 use query::access::{IndexSet, Step};
 use query::exec;
 use query::explain::Conjunct;
@@ -146,6 +146,37 @@ pub struct OpResult {
     pub outcome: Result<ItemOutcome, Error>,
     /// What it cost.
     pub charge: Charge,
+}
+
+impl OpResult {
+    /// Whether the other operations of a batch fail with this one. The answer that a read's caller
+    /// has the current version already is no failure.
+    pub fn has_failed(&self) -> bool {
+        match &self.outcome {
+            Ok(_) => false,
+            Err(error) => error.kind() != ErrorKind::NotModified,
+        }
+    }
+}
+
+/// How large the items may be that a batch returns.
+#[derive(Clone, Debug)]
+pub struct AnswerLimit {
+    /// Most bytes in all.
+    pub bytes_max: usize,
+    /// Bytes of an item besides its text.
+    pub item_overhead: usize,
+    /// For each operation whether its item is returned.
+    pub is_returned: Vec<bool>,
+}
+
+impl AnswerLimit {
+    /// What the result of the operation at this place adds.
+    pub(crate) fn bytes_of(&self, at: usize, result: &OpResult) -> usize {
+        let is_returned = self.is_returned.get(at).is_some_and(|is_returned| *is_returned);
+        let item = result.outcome.as_ref().ok().and_then(ItemOutcome::item);
+        item.filter(|_| is_returned).map_or(0, |item| item.body().len() + self.item_overhead)
+    }
 }
 
 /// Which part of a container a listing or query covers.

@@ -6,7 +6,7 @@ use model::Charge;
 use tokio::sync::oneshot;
 
 use crate::catalog::Container;
-use crate::commit::{Command, ItemCommit, ItemCommitted, PreparedOp, ReadSet};
+use crate::commit::{Command, CommitTerms, ItemCommit, ItemCommitted, PreparedOp};
 use crate::prepare::LogicalPartition;
 use crate::routing::PartitionRange;
 use crate::{Engine, Error};
@@ -26,22 +26,34 @@ impl Engine {
         logical_partition: LogicalPartition,
         ops: Vec<PreparedOp>,
     ) -> Result<ItemCommitted, Error> {
-        let answer = self.submit(container, range, logical_partition, ops, None).await?;
+        let terms = CommitTerms::default();
+        self.commit_on_terms(container, range, logical_partition, ops, terms).await
+    }
+
+    /// As [`Engine::commit`], on terms.
+    pub(crate) async fn commit_on_terms(
+        &self,
+        container: &Arc<Container>,
+        range: &PartitionRange,
+        logical_partition: LogicalPartition,
+        ops: Vec<PreparedOp>,
+        terms: CommitTerms,
+    ) -> Result<ItemCommitted, Error> {
+        let answer = self.submit(container, range, logical_partition, ops, terms).await?;
         answer.await.unwrap_or_else(|_| Err(self.stopped()))
     }
 
-    /// Queues prepared operations as one commit; with `read_set`, one that is refused if what was
-    /// read is not current by then.
+    /// Queues prepared operations as one commit.
     pub(crate) async fn submit(
         &self,
         container: &Arc<Container>,
         range: &PartitionRange,
         logical_partition: LogicalPartition,
         mut ops: Vec<PreparedOp>,
-        read_set: Option<Box<ReadSet>>,
+        terms: CommitTerms,
     ) -> Result<PendingCommit, Error> {
         // A transaction has up to thousands of operations, too many for this thread.
-        if read_set.is_none() {
+        if terms.read_set.is_none() {
             let logical = &logical_partition.logical_key;
             self.compute_old_versions(container, range.partition.id, logical, &mut ops);
         }
@@ -52,7 +64,7 @@ impl Engine {
             partition: Arc::clone(&range.partition),
             logical_partition,
             ops,
-            read_set,
+            terms,
             reply,
         };
         let command = Command::Items(Box::new(commit));

@@ -16,7 +16,8 @@ use storage::View;
 use crate::cancellation::StopSignal;
 use crate::catalog::Container;
 use crate::commit::{
-    self, CommitContext, Group, PartitionState, PreparedOp, PreparedPatch, ReadSet, Stamp,
+    self, CommitContext, CommitTerms, Group, PartitionState, PreparedOp, PreparedPatch, ReadSet,
+    Stamp,
 };
 use crate::context::WorkContext;
 use crate::governor::Paid;
@@ -159,9 +160,8 @@ impl Engine {
         };
         let (container, logical_partition) =
             (Arc::clone(&transaction.container), transaction.logical_partition.clone());
-        let answer = self
-            .submit(&container, &range, logical_partition, ops, Some(Box::new(read_set)))
-            .await?;
+        let terms = CommitTerms { read_set: Some(Box::new(read_set)), ..CommitTerms::default() };
+        let answer = self.submit(&container, &range, logical_partition, ops, terms).await?;
         // Nothing of it is needed from here on; the view it holds should not be kept.
         drop(transaction);
         let committed = answer.await.unwrap_or_else(|_| Err(self.stopped()))?;
@@ -206,6 +206,7 @@ impl Transaction {
             now: Stamp::of(self.engine.inner.components.clock.now()),
             logical_partition_bytes_max: self.engine.logical_partition_bytes_max(),
             partition_bytes_max: self.engine.inner.settings.partition_bytes_max,
+            answer_limit: None,
         };
         let results = commit::apply_or_undo(&mut self.group, &mut self.state, &context, vec![op]);
         let Some(result) = results.into_iter().next() else {

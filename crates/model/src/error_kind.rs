@@ -38,6 +38,8 @@ pub enum ErrorKind {
     PartitionKeyFull,
     /// The request or its result is larger than allowed.
     TooLarge,
+    /// The items that the request returns are larger than an answer may be.
+    AnswerTooLarge,
     /// The partition is out of request units.
     Throttled,
     /// The range the caller named was split or merged away.
@@ -66,7 +68,7 @@ pub enum ErrorKind {
 
 impl ErrorKind {
     /// Every kind, for tables and tests.
-    pub const ALL: [ErrorKind; 29] = [
+    pub const ALL: [ErrorKind; 30] = [
         ErrorKind::NotFound,
         ErrorKind::OwnerNotFound,
         ErrorKind::AlreadyExists,
@@ -84,6 +86,7 @@ impl ErrorKind {
         ErrorKind::Forbidden,
         ErrorKind::PartitionKeyFull,
         ErrorKind::TooLarge,
+        ErrorKind::AnswerTooLarge,
         ErrorKind::Throttled,
         ErrorKind::RangeGone,
         ErrorKind::RangeMoving,

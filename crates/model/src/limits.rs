@@ -41,6 +41,11 @@ pub const TABLE_REQUEST_BYTES_MAX: usize = 4 * 1024 * 1024;
 pub const BATCH_OPERATIONS_MAX: usize = 100;
 /// Largest batch body (service limits page: 2 MB).
 pub const BATCH_BYTES_MAX: usize = 2 * 1024 * 1024;
+/// Largest batch body in HybridRow (client libraries: 2 MB and 5 %), so that the rows around the
+/// largest item do not make it too large.
+pub const BATCH_ROWS_BYTES_MAX: usize = 2_202_010;
+/// Most bytes of items in the answer to a batch (comments in client libraries: 4 MB).
+pub const BATCH_ANSWER_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Most operations of a script's transaction (our limit: all are committed at once).
 pub const TRANSACTION_OPERATIONS_MAX: usize = 10_000;
 /// Most bytes that a script's transaction writes (our limit: all are committed at once).

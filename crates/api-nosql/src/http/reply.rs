@@ -19,7 +19,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::quota::Usage;
 use crate::reply::{Envelope, REPLICAS, Reply, ReplyHeader, ReplyValue, Status, WRITE_QUORUM};
-use crate::{quota, session};
+use crate::{hybrid_row, quota, session};
 
 /// Characters that JavaScript's `encodeURIComponent` leaves unescaped: one SDK compares the path
 /// with its own.
@@ -209,7 +209,11 @@ pub(super) fn response(
         headers.insert(name::SUBSTATUS, HeaderValue::from(substatus));
     }
     if !body.is_empty() {
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        let content_type = match hybrid_row::is_rows(&body) {
+            true => HeaderValue::from_static("application/octet-stream"),
+            false => HeaderValue::from_static("application/json"),
+        };
+        headers.insert(CONTENT_TYPE, content_type);
     }
     headers.insert(name::ACTIVITY_ID, ascii(std::mem::take(&mut envelope.activity).into_bytes()));
     headers.insert(name::REQUEST_CHARGE, charge(envelope.served.charge));

@@ -3,10 +3,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use engine::ops::{EtagCondition, ItemOp, ItemOutcome, OpResult};
 use engine::{Error, KeyMismatch};
-use model::Charge;
+use model::{Charge, limits};
 
-use super::{parse, results};
-use crate::headers::HeaderName;
+use super::{Results, parse};
 use crate::test_support::{key_definition, request_with};
 
 fn op(text: &str) -> Result<ItemOp, (u16, String)> {
@@ -37,6 +36,10 @@ fn every_kind_is_read() {
         Ok(ItemOp::Read { id, if_none_match }) => {
             assert_eq!((id.as_str(), if_none_match), ("1", Some(EtagCondition::Any)));
         }
+        other => panic!("{other:?}"),
+    }
+    match op(r#"{"operationType":"Read","id":"1","ifMatch":"\"e\""}"#) {
+        Ok(ItemOp::Read { if_none_match, .. }) => assert_eq!(if_none_match, is("e")),
         other => panic!("{other:?}"),
     }
     match op(r#"{"operationType":"Delete","id":"1","resourceBody":null}"#) {
@@ -84,7 +87,9 @@ fn results_have_status_charge_and_what_a_client_acts_upon() {
         result(Err(Error::RangeGone), 0),
         result(Err(Error::Throttled { retry_after: Duration::from_micros(1500) }), 380),
     ];
-    let text = results(list, &request_with(&[], b""));
+    let mut out = Results::new(&request_with(&[], b""));
+    list.into_iter().for_each(|result| out.push(result, false));
+    let text = out.finish();
     assert_eq!(
         std::str::from_utf8(&text).unwrap(),
         "[{\"statusCode\":204,\"requestCharge\":6.1},\
@@ -94,6 +99,36 @@ fn results_have_status_charge_and_what_a_client_acts_upon() {
          {\"statusCode\":429,\"requestCharge\":0.38,\"subStatusCode\":3200,\
          \"retryAfterMilliseconds\":2}]"
     );
-    let none = results(Vec::new(), &request_with(&[(HeaderName::Prefer, "return=minimal")], b""));
-    assert_eq!(none, "[]");
+    assert_eq!(Results::new(&request_with(&[], b"")).finish(), "[]");
+}
+
+fn message_of(body: String) -> (u16, String) {
+    let error = parse(body.as_bytes()).unwrap_err();
+    (error.status(), error.message().to_owned())
+}
+
+fn list(operations: usize) -> String {
+    let one = r#"{"operationType":"Read","id":"1"}"#;
+    format!("[{}]", vec![one; operations].join(","))
+}
+
+#[test]
+fn the_number_of_operations_is_bounded() {
+    assert_eq!(message_of("[]".into()), (400, "Batch request has no operations.".into()));
+    let text = "Batch request has more operations than what is supported.";
+    assert_eq!(message_of(list(101)), (400, text.into()));
+    assert_eq!(parse(list(100).as_bytes()).unwrap().len(), 100);
+}
+
+#[test]
+fn the_size_is_bounded() {
+    let blank = " ".repeat(limits::BATCH_BYTES_MAX);
+    assert_eq!(message_of(format!("[{blank}]")).0, 413);
+}
+
+#[test]
+fn what_is_no_list_is_refused() {
+    for body in ["", "{}", "[1]", "null", "[{}]", "[", "\u{1}", "[{\"operationType\":7}]"] {
+        assert_eq!(message_of(body.into()).0, 400, "{body}");
+    }
 }

@@ -19,6 +19,7 @@ mod queries;
 mod query_merge;
 mod query_policies;
 mod resources;
+mod rows;
 mod scripts;
 mod search;
 mod support;

@@ -10,7 +10,7 @@ use crate::index::Terms;
 use crate::item::Etag;
 use crate::keys::{self, Log};
 use crate::old_version::OldVersion;
-use crate::ops::{EtagCondition, ItemOutcome, OpResult};
+use crate::ops::{AnswerLimit, EtagCondition, ItemOutcome, OpResult};
 use crate::partition::Reader;
 use crate::planted::{Bug, is_planted};
 use crate::prepare::{self, LogicalPartition, NewItem};
@@ -35,6 +35,7 @@ pub(crate) struct CommitContext<'a> {
     pub(crate) logical_partition_bytes_max: u64,
     /// Most bytes of a partition that is never split.
     pub(crate) partition_bytes_max: u64,
+    pub(crate) answer_limit: Option<&'a AnswerLimit>,
 }
 
 /// Applies every operation, or reports which one failed and marks the others. On failure the caller
@@ -47,11 +48,22 @@ pub(super) fn apply_all(
 ) -> Vec<OpResult> {
     let total = ops.len();
     let mut commit = Commit::new(group, state, context);
-    let mut done = Vec::with_capacity(total);
+    let mut done: Vec<OpResult> = Vec::with_capacity(total);
+    let mut answer_bytes = 0;
     for op in ops {
+        let at = done.len();
         let (outcome, charge) = commit.apply(op);
-        let failed = outcome.is_err();
-        done.push(OpResult { outcome, charge });
+        let mut result = OpResult { outcome, charge };
+        if let Some(limit) = context.answer_limit {
+            answer_bytes += limit.bytes_of(at, &result);
+            if answer_bytes > limit.bytes_max {
+                result.outcome = Err(Error::AnswerTooLarge);
+                done.push(result);
+                return too_large(done, total);
+            }
+        }
+        let failed = result.has_failed();
+        done.push(result);
         if failed {
             return with_siblings_failed(done, total);
         }
@@ -73,6 +85,17 @@ fn with_siblings_failed(mut done: Vec<OpResult>, total: usize) -> Vec<OpResult> 
     }
     done.resize_with(total, not_done);
     done
+}
+
+/// The results of a commit whose last result in `done` no longer fits into the answer: the ones
+/// after it don't either.
+fn too_large(done: Vec<OpResult>, total: usize) -> Vec<OpResult> {
+    let last = done.len();
+    let mut results = with_siblings_failed(done, total);
+    for result in &mut results[last..] {
+        result.outcome = Err(Error::AnswerTooLarge);
+    }
+    results
 }
 
 /// What lies under an id.

@@ -36,7 +36,7 @@ use crate::governor::Governor;
 use crate::item::Etag;
 use crate::keys;
 use crate::old_version::OldVersion;
-use crate::ops::{EtagCondition, OpResult};
+use crate::ops::{AnswerLimit, EtagCondition, OpResult};
 use crate::partition::{Partition, PartitionStatus};
 use crate::patch::Patch;
 use crate::planted::{Bug, is_planted};
@@ -179,9 +179,17 @@ pub(crate) struct ItemCommit {
     pub(crate) partition: Arc<Partition>,
     pub(crate) logical_partition: LogicalPartition,
     pub(crate) ops: Vec<PreparedOp>,
+    pub(crate) terms: CommitTerms,
+    pub(crate) reply: oneshot::Sender<Result<ItemCommitted, Error>>,
+}
+
+/// What a commit must satisfy besides the conditions of its operations.
+#[derive(Default)]
+pub(crate) struct CommitTerms {
     /// What must still be current; otherwise the commit fails as overtaken.
     pub(crate) read_set: Option<Box<ReadSet>>,
-    pub(crate) reply: oneshot::Sender<Result<ItemCommitted, Error>>,
+    /// How large the items may be that it returns.
+    pub(crate) answer_limit: Option<Box<AnswerLimit>>,
 }
 
 /// The outcome of an [`ItemCommit`].
@@ -295,7 +303,8 @@ pub(crate) struct Committer {
 struct Waiting {
     range: RangeId,
     partition: Arc<Partition>,
-    results: Vec<OpResult>,
+    /// An error if none of the operations was looked at.
+    results: Result<Vec<OpResult>, Error>,
     reply: oneshot::Sender<Result<ItemCommitted, Error>>,
 }
 
@@ -406,29 +415,27 @@ impl Committer {
 
     /// Applies one request to the group, or leaves the group unchanged.
     fn join(&mut self, group: &mut Group, commit: ItemCommit) -> Waiting {
-        let ItemCommit { container, range, partition, logical_partition, ops, read_set, reply } =
+        let ItemCommit { container, range, partition, logical_partition, ops, terms, reply } =
             commit;
-        let total = ops.len();
+        let CommitTerms { read_set, answer_limit } = terms;
         if let Some(reason) = &*self.failure.load() {
-            let results = failed_all(total, &|| Error::Unavailable(reason.to_string()));
+            let results = Err(Error::Unavailable(reason.to_string()));
             return Waiting { range, partition, results, reply };
         }
         let need = DiskNeed::of_items(&ops);
         if let Err(room) = self.room.check(need) {
-            let results = failed_all(total, &|| room.refusal());
-            return Waiting { range, partition, results, reply };
+            return Waiting { range, partition, results: Err(room.refusal()), reply };
         }
         let (range, partition) = match self.partitions.contains_key(&partition.id) {
             true => (range, partition),
             false => match self.locate_anew(&container, &logical_partition) {
                 Some(found) => (found.id, found.partition),
                 None => {
-                    let missing = || Error::OwnerNotFound {
+                    let missing = Error::OwnerNotFound {
                         kind: ResourceKind::Container,
                         id: container.spec.id.clone(),
                     };
-                    let results = failed_all(total, &missing);
-                    return Waiting { range, partition, results, reply };
+                    return Waiting { range, partition, results: Err(missing), reply };
                 }
             },
         };
@@ -440,11 +447,11 @@ impl Committer {
                 match is_current {
                     Ok(true) => {}
                     Ok(false) => {
-                        let results = failed_all(total, &|| Error::Overtaken);
+                        let results = Err(Error::Overtaken);
                         return Waiting { range, partition, results, reply };
                     }
                     Err(error) => {
-                        let results = failed_all(total, &|| Error::Unavailable(error.to_string()));
+                        let results = Err(Error::Unavailable(error.to_string()));
                         return Waiting { range, partition, results, reply };
                     }
                 }
@@ -458,10 +465,11 @@ impl Committer {
                     now,
                     logical_partition_bytes_max: self.logical_partition_bytes_max,
                     partition_bytes_max: self.partition_bytes_max,
+                    answer_limit: answer_limit.as_deref(),
                 };
-                apply_or_undo(group, &mut slot.state, &context, ops)
+                Ok(apply_or_undo(group, &mut slot.state, &context, ops))
             }
-            _ => failed_all(total, &|| Error::RangeMoving),
+            _ => Err(Error::RangeMoving),
         };
         Waiting { range, partition, results, reply }
     }
@@ -541,7 +549,8 @@ impl Committer {
                     if *is_written && let Some(slot) = self.partitions.get(&partition.id) {
                         partition.publish(&slot.state);
                     }
-                    Ok(ItemCommitted { range, lsn: partition.lsn(), results })
+                    let lsn = partition.lsn();
+                    results.map(|results| ItemCommitted { range, lsn, results })
                 }
             };
             // A caller that dropped its receiver does not need the answer.
@@ -693,9 +702,11 @@ pub(crate) fn apply_or_undo(
     let applied = catch_unwind(AssertUnwindSafe(|| apply::apply_all(group, state, context, ops)));
     let results = applied.unwrap_or_else(|_| {
         tracing::error!(partition = %context.partition, "a commit panicked");
-        failed_all(total, &|| Error::Internal("the commit panicked".into()))
+        let failed = || Err(Error::Internal("the commit panicked".into()));
+        let failed = || OpResult { outcome: failed(), charge: Charge::ZERO };
+        std::iter::repeat_with(failed).take(total).collect()
     });
-    if results.iter().all(|r| r.outcome.is_ok()) {
+    if results.iter().all(|result| !result.has_failed()) {
         if *state != before && !is_planted(Bug::StateLeftOut) {
             group.put(context.partition, keys::PARTITION_STATE.into(), state.encode());
         }
@@ -713,9 +724,4 @@ pub(crate) fn apply_or_undo(
         }
     }
     results
-}
-
-fn failed_all(total: usize, error: &dyn Fn() -> Error) -> Vec<OpResult> {
-    let failed = || OpResult { outcome: Err(error()), charge: Charge::ZERO };
-    std::iter::repeat_with(failed).take(total).collect()
 }

@@ -442,7 +442,9 @@ impl Allowance {
                 self.own.take(Source::Provisioned, signed(milli));
                 Ok(from)
             }
-            (Some(shared), Err(wait)) => Err(wait.max(shared.wait(now, admission))),
+            (Some(shared), Err(wait)) => {
+                Err(wait.max(shared.wait(now, admission)).max(admission.wait_min))
+            }
         }
     }
 
@@ -669,6 +671,7 @@ impl Budget {
         milli: u64,
         wait: Duration,
     ) -> Duration {
+        let wait = wait.max(admission.wait_min);
         let retry_after = wait.min(limits::RETRY_AFTER_MAX);
         if admission.is_silent {
             return retry_after;

@@ -18,7 +18,7 @@ use storage::{Dir, KeyRange, View};
 use super::expires_at;
 use crate::catalog::Container;
 use crate::changes::TrimState;
-use crate::commit::{Command, PreparedOp, TrimLog};
+use crate::commit::{Command, CommitTerms, PreparedOp, TrimLog};
 use crate::components::Clock;
 use crate::engine::Inner;
 use crate::keys::{self, EpkForm, Log};
@@ -232,7 +232,8 @@ impl Engine {
             for some in same_key.chunks(ITEMS_PER_COMMIT) {
                 let ops = some.iter().map(|(_, id)| PreparedOp::Expire { id: id.clone() });
                 let (logical_partition, ops) = (logical_partition.clone(), ops.collect());
-                let answer = self.submit(container, range, logical_partition, ops, None).await?;
+                let terms = CommitTerms::default();
+                let answer = self.submit(container, range, logical_partition, ops, terms).await?;
                 answers.push_back(answer);
                 if answers.len() >= COMMITS_IN_FLIGHT_MAX
                     && let Some(first) = answers.pop_front()

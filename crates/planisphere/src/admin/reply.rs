@@ -241,7 +241,9 @@ impl AdminError {
             | ErrorKind::NotSupported => (StatusCode::BAD_REQUEST, "BadRequest"),
             ErrorKind::Unauthorized => (StatusCode::UNAUTHORIZED, "Unauthorized"),
             ErrorKind::Forbidden => (StatusCode::FORBIDDEN, "Forbidden"),
-            ErrorKind::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge"),
+            ErrorKind::TooLarge | ErrorKind::AnswerTooLarge => {
+                (StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge")
+            }
             ErrorKind::Throttled => (StatusCode::TOO_MANY_REQUESTS, "TooManyRequests"),
             ErrorKind::Timeout => (StatusCode::REQUEST_TIMEOUT, "RequestTimeout"),
             ErrorKind::Unavailable => (StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable"),
