@@ -71,6 +71,18 @@ for (const account of accounts) {
       );
     });
 
+    test("hundreds of small operations in bulk get through", async () => {
+      const container = await small();
+      const operations = Array.from({ length: 300 }, (_, n) => ({
+        operationType: BulkOperationType.Create,
+        partitionKey: `p${n % 97}`,
+        resourceBody: { id: `${n}`, pk: `p${n % 97}` },
+      }));
+      const results = await container.items.executeBulkOperations(operations);
+      assert.deepEqual([...new Set(results.map((result) => result.response?.statusCode))], [201]);
+      assert.equal((await all(container.items.query("SELECT VALUE c.id FROM c"))).length, 300);
+    });
+
     test("without retries the refusal surfaces", async () => {
       const container = withoutRetries(await small());
       const refusal = await refused(429, createMany(container, LARGE), { substatus: 3200, text: /Request rate is large/ });
