@@ -84,7 +84,8 @@ pub(crate) fn key_mismatch(mismatch: KeyMismatch) -> &'static str {
              doesn't match partition key field values specified in the document."
         }
         KeyMismatch::Item => {
-            "PartitionKey extracted from document doesn't match the one specified in the header."
+            "PartitionKey extracted from document doesn't match the one specified in the header. \
+             Learn more: https://aka.ms/CosmosDB/sql/errors/wrong-pk-value"
         }
         KeyMismatch::Prefix => {
             "The partition key supplied has more or fewer components than the container's \
