@@ -10,7 +10,7 @@ fn results_of(language: &str) -> String {
 /// A row per suite: what was run, when, and the counts.
 pub(super) fn table(tree: &Tree, complaints: &mut Vec<Complaint>) -> String {
     let mut out = String::from(
-        "They are run beside CI, by `conformance/<language>/published`; those of Go, which take a minute, in `cargo xtask check`. Skipped are tests that their authors skip.\n\n\
+        "They are run beside CI, by `conformance/<language>/published`, and those of Java by hand; those of Go, which take a minute, in `cargo xtask check`. Skipped are tests that their authors skip.\n\n\
          | Suite | Run | Passed | Failed | Skipped | Counts per file |\n|---|---|---|---|---|---|\n",
     );
     for language in LANGUAGES {
@@ -34,14 +34,20 @@ pub(super) fn table(tree: &Tree, complaints: &mut Vec<Complaint>) -> String {
             ));
         }
         let [_, failed, _] = sums(text);
-        let listed = expected(tree, language, "published").len();
-        if listed as u64 != failed {
+        let listed: u64 = expected(tree, language, "published").iter().map(times).sum();
+        if listed != failed {
             complaints.push(format!(
                 "{path}: {failed} tests failed, and expected-failures.txt names {listed}"
             ));
         }
     }
     out
+}
+
+/// How often a test is run that has parameters or clients of several kinds: `name x3`.
+fn times(entry: &Expected) -> u64 {
+    let number = entry.name.rsplit_once(" x").and_then(|(_, number)| number.parse().ok());
+    number.unwrap_or(1)
 }
 
 /// `# suite, date`
@@ -98,7 +104,7 @@ mod tests {
     #[test]
     fn counts_are_added_and_compared_with_what_is_expected() {
         let results = "# sdk 1.0 (repo abc), 2026-11-16\na 3 1 0\nb c 2 0 4\n";
-        let failures = "[published]\nt # slow\n[not run]\nf # far\n";
+        let failures = "[published]\nt x1 # slow\n[not run]\nf # far\n";
         let mut tree = Tree::of(&[
             ("conformance/js/published-results.txt", results),
             ("conformance/js/expected-failures.txt", failures),
@@ -107,7 +113,7 @@ mod tests {
         let text = table(&tree, &mut complaints);
         assert!(text.contains("| sdk 1.0 (repo abc) | 2026-11-16 | 5 | 1 | 4 |"), "{text}");
         assert_eq!(complaints, Vec::<String>::new());
-        assert!(misses(&tree).contains("| slow | t |\n| not run: far | f |"), "{}", misses(&tree));
+        assert!(misses(&tree).contains("| slow | t x1 |\n| not run: far | f |"), "{}", misses(&tree));
         let path = "conformance/js/published-results.txt".to_owned();
         let later = format!("{results}# sdk 1.0, more files, 2026-11-19\nd 7 0 0\n");
         tree.files.insert(path.clone(), later);
@@ -115,8 +121,17 @@ mod tests {
         assert!(text.contains("| sdk 1.0 (repo abc) | 2026-11-16 | 5 | 1 | 4 |"), "{text}");
         assert!(text.contains("| sdk 1.0, more files | 2026-11-19 | 7 | 0 | 0 |"), "{text}");
         assert_eq!(complaints, Vec::<String>::new());
-        tree.files.insert(path, "# sdk, today\na 1 0 0\n".to_owned());
+        tree.files.insert(path, "# sdk, today\na 1 2 0\n".to_owned());
         table(&tree, &mut complaints);
         assert_eq!(complaints.len(), 1, "{complaints:?}");
+        let path = "conformance/js/published-results.txt".to_owned();
+        tree.files.insert(path, "# sdk, today\na 1 1 0\n".to_owned());
+        let path = "conformance/js/expected-failures.txt".to_owned();
+        for (name, count) in [("t x1", 0), ("t x2", 1), ("x", 0), ("t x0", 1)] {
+            tree.files.insert(path.clone(), format!("[published]\n{name} # slow\n"));
+            let mut complaints = Vec::new();
+            table(&tree, &mut complaints);
+            assert_eq!(complaints.len(), count, "{name}: {complaints:?}");
+        }
     }
 }
