@@ -113,7 +113,11 @@ mod tests {
         let text = table(&tree, &mut complaints);
         assert!(text.contains("| sdk 1.0 (repo abc) | 2026-11-16 | 5 | 1 | 4 |"), "{text}");
         assert_eq!(complaints, Vec::<String>::new());
-        assert!(misses(&tree).contains("| slow | t x1 |\n| not run: far | f |"), "{}", misses(&tree));
+        assert!(
+            misses(&tree).contains("| slow | t x1 |\n| not run: far | f |"),
+            "{}",
+            misses(&tree)
+        );
         let path = "conformance/js/published-results.txt".to_owned();
         let later = format!("{results}# sdk 1.0, more files, 2026-11-19\nd 7 0 0\n");
         tree.files.insert(path.clone(), later);

@@ -95,7 +95,7 @@ fn check_levels(
     }
     if levels > levels_max {
         return Err(ApiError::bad_request_errors(format!(
-            "Too many partition key paths. Specified {levels}, allowed {levels_max}."
+            "Too many partition key paths ({levels}) specified. A maximum of {levels_max} is allowed."
         )));
     }
     if kind == PartitionKeyKind::MultiHash && version == PartitionKeyVersion::V1 {

@@ -92,7 +92,7 @@ fn bad_partition_keys_are_refused() {
     refused(r#"{"paths":["/a","/b"],"kind":"Hash"}"#, "Too many partition key paths");
     refused(
         r#"{"paths":["/a","/b","/c","/d"],"kind":"MultiHash","version":2}"#,
-        "Too many partition key paths",
+        "Too many partition key paths (4) specified. A maximum of 3 is allowed.",
     );
     refused(r#"{"paths":["/a","/b"],"kind":"MultiHash"}"#, "version 2");
     refused(r#"{"paths":["/a","/a"],"kind":"MultiHash","version":2}"#, "twice");
