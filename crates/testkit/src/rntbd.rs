@@ -22,6 +22,7 @@ pub mod request {
     pub const COLLECTION_RID: u16 = 0x35;
     pub const REMAINING_TIME: u16 = 0x49;
     pub const TRANSPORT_REQUEST_ID: u16 = 0x4D;
+    pub const EXCLUDE_SYSTEM_PROPERTIES: u16 = 0x57;
 }
 
 /// Ids of the tokens of answers.

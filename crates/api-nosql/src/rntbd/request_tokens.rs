@@ -197,7 +197,12 @@ pub(super) const REQUEST_TOKENS: &[RequestToken] = &[
     token(0x53, T::Byte, "IsAutoScaleRequest", Ignored),
     token(0x54, T::Byte, "ForceQueryScan", Ignored),
     token(0x56, T::Byte, "CanOfferReplaceComplete", Ignored),
-    token(0x57, T::Byte, "ExcludeSystemProperties", Ignored),
+    token(
+        0x57,
+        T::Byte,
+        "ExcludeSystemProperties",
+        H(HeaderName::ExcludeSystemProperties, Form::Boolean),
+    ),
     token(0x58, T::Bytes, "BinaryId", Ignored),
     token(0x59, T::ULong, "TimeToLiveInSeconds", Ignored),
     token(0x5A, T::Bytes, "EffectivePartitionKey", Ignored),

@@ -182,6 +182,18 @@ async fn items_are_written_and_read() {
 }
 
 #[tokio::test]
+async fn items_come_without_links_where_a_client_wants_none() {
+    let client = Client::new().await;
+    let excludes = |id: &str| {
+        let frame = keyed(CREATE, "a").byte(request::EXCLUDE_SYSTEM_PROPERTIES, 1);
+        frame.payload(format!(r#"{{"id":"{id}","pk":"a"}}"#))
+    };
+    let made = client.send(excludes("1"), ["post", "docs", ITEMS]).await.json();
+    assert_eq!((made["id"].as_str(), made["_self"].as_str()), (Some("1"), None));
+    assert!(made["_etag"].is_string() && made["_attachments"].is_null(), "{made}");
+}
+
+#[tokio::test]
 async fn signatures_are_checked_and_master_reads_ask_for_any_level() {
     let client = Client::new().await;
     let database = Frame::new(DATABASE, READ).text(request::DATABASE_NAME, "d");
