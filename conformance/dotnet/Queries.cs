@@ -56,6 +56,40 @@ public sealed class Queries : CosmosSuite
         Expect.That(pages >= 3, "several pages");
     }
 
+    public async Task OrderOfCreation()
+    {
+        string[] ids = ["z", "a", "m", "q", "b", "y", "c", "x", "d", "w"];
+        var container = await NewContainer();
+        foreach (var (n, id) in ids.Index()) await container.CreateItemAsync(new Thing(id, $"p{n * 5 % 7}", n % 2, $"g{n * 2 % 3}"));
+        foreach (int size in new[] { 1, 3, 100 })
+        {
+            var options = new QueryRequestOptions { MaxItemCount = size };
+            async Task<List<string>> rows(string text) =>
+                await container.GetItemQueryIterator<string>(text, requestOptions: options).All();
+            Expect.Rows(ids, await rows("SELECT VALUE c.id FROM c"));
+            Expect.Rows(ids, (await container.GetItemQueryIterator<Thing>(requestOptions: options).All()).Select(thing => thing.id));
+            Expect.Rows(ids[..4], await rows("SELECT TOP 4 VALUE c.id FROM c"));
+            Expect.Rows(["g0", "g2", "g1"], await rows("SELECT DISTINCT VALUE c.name FROM c"));
+            Expect.Rows(["g0", "g2", "g1"], await rows("SELECT VALUE c.name FROM c GROUP BY c.name"));
+            var rising = ids.Index().OrderBy(pair => pair.Index % 2).Select(pair => pair.Item).ToList();
+            Expect.Rows(rising, await rows("SELECT VALUE c.id FROM c ORDER BY c.n"));
+            rising.Reverse();
+            Expect.Rows(rising, await rows("SELECT VALUE c.id FROM c ORDER BY c.n DESC"));
+            // A new iterator for each page, which begins among equal sort keys.
+            List<string> resumed = [];
+            string? token = null;
+            do
+            {
+                using var feed = container.GetItemQueryIterator<string>("SELECT VALUE c.id FROM c ORDER BY c.n DESC", token, options);
+                var page = await feed.ReadNextAsync();
+                resumed.AddRange(page);
+                token = page.ContinuationToken;
+            }
+            while (token is not null);
+            Expect.Rows(rising, resumed);
+        }
+    }
+
     public async Task PagesAcrossPartitionsInOrder()
     {
         var options = new QueryRequestOptions { MaxItemCount = 7, MaxConcurrency = 4, MaxBufferedItemCount = 50 };

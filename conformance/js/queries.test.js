@@ -31,6 +31,31 @@ const numbered = ITEMS.filter((item) => item.n !== undefined);
 const byKey = (key) => (left, right) => (key(left) < key(right) ? -1 : key(left) > key(right) ? 1 : 0);
 const count = (values) => values.reduce((counts, value) => counts.set(value, (counts.get(value) ?? 0) + 1), new Map());
 
+suite("order of creation", (account) => {
+  // Neither the ids nor the keys are in that order.
+  const ids = ["z", "a", "m", "q", "b", "y", "c", "x", "d", "w"];
+
+  test("items come as they were created, groups as they are met, at any page size", async () => {
+    const container = await account.container();
+    for (const [n, id] of ids.entries()) {
+      await container.items.create({ id, pk: `p${(n * 5) % 7}`, n, tie: n % 2, group: `g${(n * 2) % 3}` });
+    }
+    for (const maxItemCount of [1, 3, 100]) {
+      const rows = (query, options) => all(container.items.query(query, { maxItemCount, ...options }));
+      assert.deepEqual(await rows("SELECT VALUE c.id FROM c"), ids);
+      assert.deepEqual((await all(container.items.readAll({ maxItemCount }))).map((item) => item.id), ids);
+      assert.deepEqual(await rows("SELECT VALUE c.id FROM c OFFSET 2 LIMIT 4"), ids.slice(2, 6));
+      assert.deepEqual(await rows("SELECT DISTINCT VALUE c['group'] FROM c"), ["g0", "g2", "g1"]);
+      const groups = await rows("SELECT c['group'], COUNT(1) AS k FROM c GROUP BY c['group']");
+      assert.deepEqual(groups, [{ group: "g0", k: 4 }, { group: "g2", k: 3 }, { group: "g1", k: 3 }]);
+      assert.deepEqual(await rows("SELECT VALUE c.id FROM c", { partitionKey: "p0" }), ["z", "x"]);
+      const rising = [...ids.filter((_, n) => n % 2 === 0), ...ids.filter((_, n) => n % 2 === 1)];
+      assert.deepEqual(await rows("SELECT VALUE c.id FROM c ORDER BY c.tie"), rising);
+      assert.deepEqual(await rows("SELECT VALUE c.id FROM c ORDER BY c.tie DESC"), rising.reverse());
+    }
+  });
+});
+
 suite("queries over ranges", (account) => {
   for (const throughput of [400, 12_000, 30_000]) {
     const filled = async () => {

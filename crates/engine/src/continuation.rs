@@ -1,15 +1,15 @@
 //! Tokens that say where a listing or query continues.
 //!
 //! A token names a position (the key of the last item seen, which begins with its position on the
-//! hash line, or the sort key of the last row), never a partition, so it stays valid when ranges
+//! hash line, its number, or the sort key of the last row), never a partition, so it stays valid when ranges
 //! split or merge. It is signed with a secret kept in the catalog, so it survives restarts, and a
 //! changed token is refused instead of yielding wrong rows.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hmac::{Hmac, KeyInit, Mac};
-use model::{ContainerRid, limits};
-use query::exec::RowPosition;
+use model::{ContainerRid, Epk, EpkRange, limits};
+use query::exec::{ItemOrder, RowPosition};
 use sha2::{Digest, Sha256};
 
 use crate::{Error, InvalidRequest};
@@ -39,14 +39,31 @@ pub(crate) struct PagePosition {
     pub(crate) query: query::exec::Position,
     /// Digest of the whole identity, when it was too long for a token.
     pub(crate) cut: Option<[u8; CUT_BYTES]>,
+    /// The walk along the hash line, for rows that come in the order of their items.
+    pub(crate) walk: Option<Walk>,
 }
+
+/// A walk along the hash line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Walk {
+    /// Where it began.
+    pub(crate) from: Epk,
+    /// The bounds of the range in which it is, as they were when it came there; nothing, if it is
+    /// about to come to another one.
+    pub(crate) bounds: EpkRange,
+    /// The order in which it visits the items of that range.
+    pub(crate) order: ItemOrder,
+}
+
+/// Longest bound of a walk within a part of a range that a client names.
+pub(crate) const BOUND_BYTES_MAX: usize = 64;
 
 impl PagePosition {
     /// The identity of the item that the page begins after or with, or its prefix.
     pub(crate) fn identity(&self) -> &[u8] {
         match &self.query.at {
             RowPosition::Item { identity, .. } => identity,
-            RowPosition::Start | RowPosition::Key { .. } => &[],
+            RowPosition::Start | RowPosition::Number { .. } | RowPosition::Key { .. } => &[],
         }
     }
 
@@ -116,6 +133,7 @@ impl TokenKey {
             RowPosition::Item { identity, rows } => {
                 (Kind::Item, position.cut, *rows, 0, identity.as_slice())
             }
+            RowPosition::Number { number, rows } => (Kind::Number, None, *rows, *number, &[][..]),
             RowPosition::Key { key, cut, tie, rows } => {
                 (Kind::Key, *cut, *rows, *tie, key.as_slice())
             }
@@ -129,6 +147,7 @@ impl TokenKey {
             out.extend_from_slice(&count.to_be_bytes());
         }
         out.extend_from_slice(cut.as_ref().map_or(&[], |cut| &cut[..]));
+        push_walk(position.walk.as_ref(), &mut out);
         out.extend_from_slice(bytes);
         self.sign(out)
     }
@@ -163,15 +182,18 @@ impl TokenKey {
         let mut count = || text.array().map(u64::from_be_bytes);
         let (skipped, returned, rows, number) = (count()?, count()?, count()?, count()?);
         let cut = if kind & IS_CUT == 0 { None } else { Some(text.array()?) };
+        let walk = read_walk(&mut text)?;
         let bytes = text.0.to_vec();
         let (at, cut) = match Kind::of(kind & !IS_CUT)? {
             Kind::Start => (RowPosition::Start, None),
             Kind::Item => (RowPosition::Item { identity: bytes, rows }, cut),
+            Kind::Number => (RowPosition::Number { number, rows }, None),
             Kind::Key => (RowPosition::Key { key: bytes, cut, tie: number, rows }, None),
         };
         Some(PagePosition {
             query: query::exec::Position { skipped, returned, at, floor: None },
             cut,
+            walk,
         })
     }
 }
@@ -183,6 +205,7 @@ enum Kind {
     Start = 0,
     Item = 1,
     Key = 2,
+    Number = 3,
 }
 
 /// Added to the kind when the key that follows was cut.
@@ -190,8 +213,51 @@ const IS_CUT: u8 = 0x80;
 
 impl Kind {
     fn of(byte: u8) -> Option<Self> {
-        [Kind::Start, Kind::Item, Kind::Key].into_iter().find(|kind| *kind as u8 == byte)
+        [Kind::Start, Kind::Item, Kind::Key, Kind::Number]
+            .into_iter()
+            .find(|kind| *kind as u8 == byte)
     }
+}
+
+/// Stands for a walk that has no order, or where it began if that is the start of its range.
+const NOTHING: u8 = u8::MAX;
+
+fn push_walk(walk: Option<&Walk>, out: &mut Vec<u8>) {
+    let Some(Walk { from, bounds, order }) = walk else { return out.push(NOTHING) };
+    out.push(match order {
+        ItemOrder::Identity => 0,
+        ItemOrder::Number => 1,
+    });
+    push_bound(&bounds.min, out);
+    push_bound(&bounds.max, out);
+    match *from == bounds.min {
+        true => out.push(NOTHING),
+        false => push_bound(from, out),
+    }
+}
+
+/// A bound, which no hash makes longer than this.
+fn push_bound(bound: &Epk, out: &mut Vec<u8>) {
+    let bytes = bound.as_bytes();
+    let bytes = &bytes[..bytes.len().min(usize::from(NOTHING) - 1)];
+    out.push(u8::try_from(bytes.len()).unwrap_or(NOTHING));
+    out.extend_from_slice(bytes);
+}
+
+fn read_walk(text: &mut Fields<'_>) -> Option<Option<Walk>> {
+    let order = match text.array()? {
+        [NOTHING] => return Some(None),
+        [0] => ItemOrder::Identity,
+        [1] => ItemOrder::Number,
+        _ => return None,
+    };
+    let mut bound = |missing: Option<Epk>| match text.array()? {
+        [NOTHING] => missing,
+        [length] => text.take(usize::from(length)).map(Epk::from_bytes),
+    };
+    let bounds = EpkRange { min: bound(None)?, max: bound(None)? };
+    let from = bound(Some(bounds.min.clone()))?;
+    Some(Some(Walk { from, bounds, order }))
 }
 
 /// The fields of a token that are still to be read.
@@ -217,6 +283,14 @@ mod tests {
     use super::*;
     use model::DatabaseRid;
 
+    fn walks() -> [Option<Walk>; 3] {
+        let bound = |bytes: &[u8]| Epk::from_bytes(bytes);
+        let bounds = EpkRange { min: bound(&[1]), max: bound(&[9; 16]) };
+        let walk = Walk { from: bound(&[1]), bounds, order: ItemOrder::Number };
+        let round = Walk { from: bound(&[200]), order: ItemOrder::Identity, ..walk.clone() };
+        [None, Some(walk), Some(round)]
+    }
+
     #[test]
     fn tokens_open_only_unchanged_and_for_their_container() {
         let key = TokenKey::new([3; 32]);
@@ -225,6 +299,7 @@ mod tests {
         let cut = Some([9; CUT_BYTES]);
         let positions = [
             (RowPosition::Start, None),
+            (RowPosition::Number { number: 1 << 40, rows: u64::MAX }, None),
             (RowPosition::Item { identity: bytes.clone(), rows: 3 }, None),
             (RowPosition::Item { identity: bytes.clone(), rows: u64::MAX }, cut),
             (RowPosition::Key { key: bytes.clone(), cut, tie: 1 << 40, rows: 0 }, None),
@@ -232,12 +307,14 @@ mod tests {
         ];
         for (at, cut) in positions {
             let query = query::exec::Position { skipped: 1, returned: 5, at, floor: None };
-            let position = PagePosition { query, cut };
-            assert_eq!(key.open(rid, &key.seal(rid, &position)).unwrap(), position);
+            for walk in walks() {
+                let position = PagePosition { query: query.clone(), cut, walk };
+                assert_eq!(key.open(rid, &key.seal(rid, &position)).unwrap(), position);
+            }
         }
         let at = RowPosition::Item { identity: bytes, rows: 1 };
         let query = query::exec::Position { at, ..Default::default() };
-        let token = key.seal(rid, &PagePosition { query, cut });
+        let token = key.seal(rid, &PagePosition { query, cut, walk: None });
         let other = ContainerRid { number: 3, ..rid };
         assert!(key.open(other, &token).is_err());
         assert!(TokenKey::new([4; 32]).open(rid, &token).is_err());

@@ -236,6 +236,7 @@ impl Transaction {
             logical_partition: &self.logical_partition,
             indexes: &self.indexes,
             view: &overlay,
+            has_provisional: !self.ops.is_empty(),
         };
         let (page, charge) = self.engine.query_key(
             &self.container,

@@ -50,7 +50,8 @@ async fn nothing_is_measured_unless_somebody_wants_to_know() {
 async fn a_walk_over_all_items_loads_them_and_looks_nothing_up() {
     let fixture = filled().await;
     let times = times_of(&fixture, "SELECT * FROM c", true).await.expect("times");
-    assert_eq!(times.loading, LOOK * ITEMS, "{times:?}");
+    // So few items are loaded in one step.
+    assert_eq!(times.loading, LOOK, "{times:?}");
     assert_eq!(times.index_lookup, Duration::ZERO, "{times:?}");
     assert_eq!((times.system_functions, times.user_functions), Default::default());
     assert!(times.optimizing > Duration::ZERO && times.choosing > Duration::ZERO, "{times:?}");

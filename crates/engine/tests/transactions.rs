@@ -73,11 +73,11 @@ async fn only_the_transaction_sees_its_writes_before_the_commit() {
     assert_eq!(rows(&mut tx, "SELECT VALUE c.n FROM c ORDER BY c.n"), ["3", "10"]);
     assert_eq!(rows(&mut tx, "SELECT VALUE c.id FROM c WHERE c.n = 10"), [r#""old""#]);
     assert_eq!(rows(&mut tx, "SELECT VALUE COUNT(1) FROM c"), ["2"]);
-    assert_eq!(h.list(&c, Scope::All, 10).await, ["gone", "old"]);
+    assert_eq!(h.list(&c, Scope::All, 10).await, ["old", "gone"]);
 
     let text = format!("[{:?}, {:?}]", made.etag().unquoted(), made.rid().to_string());
     let committed = commit(&h, tx).await.unwrap();
-    assert_eq!(h.list(&c, Scope::All, 10).await, ["new", "old"]);
+    assert_eq!(h.list(&c, Scope::All, 10).await, ["old", "new"]);
     let stored = committed.outcomes[0].item().unwrap();
     let wanted = format!("[{:?}, {:?}]", stored.etag().unquoted(), stored.rid().to_string());
     assert_ne!(text, wanted);

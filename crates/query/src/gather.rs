@@ -5,7 +5,7 @@
 //!
 //! | | order | memory | resumes |
 //! |---|---|---|---|
-//! | rows without an order | range after range | the page | after an item |
+//! | rows without an order | range after range, a complete first page of each by item number | the page | after an item |
 //! | ORDER BY | by sort key, equal ones range after range | a page of each range | after a sort key, a range and an item |
 //! | groups, distinct rows | by key, in whose order all ranges deliver them | a page of each range | after a key |
 //! | distinct rows in another order | by sort key | all of them | after a sort key |
@@ -101,7 +101,11 @@ impl<W> Gather<W> {
     pub fn new(plan: &Plan, position: Position, limits: Limits, sides: &[RangeSide]) -> Self {
         let (state, range_plan) = Self::divide(plan, &position, sides);
         let start_of = |side: &RangeSide| match state {
-            MergeState::Concatenated | MergeState::Keyed => position.at.clone(),
+            MergeState::Keyed => position.at.clone(),
+            MergeState::Concatenated => match side {
+                RangeSide::Before | RangeSide::Within => position.at.clone(),
+                RangeSide::Behind => RowPosition::Start,
+            },
             MergeState::Merged => start_of_range(&position.at, *side),
             MergeState::Materialized(_) | MergeState::Derived(_) => RowPosition::Start,
         };
@@ -110,7 +114,12 @@ impl<W> Gather<W> {
             RangeInput { partial_results: VecDeque::new(), next, is_begun: false }
         };
         let ranges = sides.iter().map(range).collect();
-        let out = Output::new(plan, &position, limits);
+        let mut out = Output::new(plan, &position, limits);
+        let clauses = plan.clauses();
+        let takes_some = clauses.top.is_some() || clauses.window.is_some();
+        let is_first = position.at == RowPosition::Start;
+        let is_concatenation = matches!(state, MergeState::Concatenated);
+        out.note_places(is_concatenation && is_first && !takes_some);
         let end = out.is_satisfied().then_some(PageEnd::Satisfied);
         let plan = plan.clone();
         Self { plan, range_plan, state, start: position, ranges, out, reached: None, end }
@@ -300,6 +309,7 @@ impl<W> Gather<W> {
     fn take_first(&mut self) -> Result<bool, EvalError> {
         let Some(first) = self.ranges.iter().position(|range| !range.is_exhausted()) else {
             self.end = Some(PageEnd::Exhausted);
+            self.out.sort_by_place();
             return Ok(false);
         };
         if self.ranges.get(first).is_some_and(RangeInput::needs_page) {
@@ -323,7 +333,8 @@ impl<W> Gather<W> {
         else {
             return;
         };
-        let PartialResult { at, content, bytes } = partial;
+        let PartialResult { at, content, bytes, number } = partial;
+        self.out.set_place((range as u64, number));
         if let RowOrGroup::Row(row) = content
             && !self.out.skips()
         {
@@ -371,7 +382,7 @@ impl<W> Gather<W> {
         else {
             return Ok(false);
         };
-        let PartialResult { at, content, bytes } = partial;
+        let PartialResult { at, content, bytes, .. } = partial;
         match content {
             RowOrGroup::Row(row) => {
                 self.take_equal(&at);
@@ -443,7 +454,7 @@ impl<W> Gather<W> {
 fn key_of<W>(partial: &PartialResult<W>) -> &[u8] {
     match &partial.at {
         RowPosition::Key { key, .. } => key,
-        RowPosition::Start | RowPosition::Item { .. } => &[],
+        RowPosition::Start | RowPosition::Item { .. } | RowPosition::Number { .. } => &[],
     }
 }
 

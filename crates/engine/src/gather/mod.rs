@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use model::{Charge, EpkRange, PartitionKey, epk, limits};
-use query::exec::{Limits, PageEnd, Position, RowPosition};
+use query::exec::{Limits, PageEnd, Position, RowOrder, RowPosition};
 pub use query::gather::MergeStrategy;
 use query::gather::{Gather, RangeSide};
 use query::{KeyScope, Plan};
@@ -25,7 +25,7 @@ use crate::query::{QueryPart, QueryPartPage, scope_range};
 use crate::routing::{PartitionRange, RoutingMap};
 use crate::{Engine, Error, RequestContext, StoredItem, ru};
 
-use token::GatherPosition;
+use token::{GatherPosition, SerialPosition};
 
 /// Parts that run at the same time, unless the caller says otherwise.
 const PARALLELISM: usize = 8;
@@ -59,7 +59,7 @@ pub struct GatherRequest {
 }
 
 /// A page of a query over several partitions.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Gathered {
     /// The rows, in order.
     pub rows: Vec<Row>,
@@ -106,12 +106,25 @@ impl Engine {
         if !plan.reads_items() {
             return self.query_without_items(ctx, container, plan, request).await;
         }
+        let serial = request
+            .continuation
+            .as_ref()
+            .and_then(|token| token::open_serial(&self.inner.token_key, token));
+        if serial.is_some() {
+            return self.query_one_part(ctx, container, plan, &scope, request, serial).await;
+        }
         let start = match &request.continuation {
             Some(token) => token::open(&self.inner.token_key, container.rid, token)?,
             None => GatherPosition::default(),
         };
         let mut part_ranges = part_ranges(container, &plan, &scope, start.stop.as_ref())?;
-        drop_finished(container, &start.query.at, &mut part_ranges);
+        let is_alone = request.continuation.is_none() && part_ranges.len() == 1;
+        if is_alone && plan.row_order() == RowOrder::FirstItems {
+            return self.query_one_part(ctx, container, plan, &scope, request, None).await;
+        }
+        if plan.row_order() == RowOrder::Items {
+            drop_finished(container, &start, &mut part_ranges);
+        }
         let rows_max = request.items_max.unwrap_or(limits::PAGE_ITEMS_DEFAULT);
         let rows_max = rows_max.min(limits::PAGE_ITEMS_MAX);
         let page = Limits { rows_max, bytes_max: limits::PAGE_BYTES_MAX };
@@ -127,6 +140,49 @@ impl Engine {
         let rows = work.gather.into_rows().into_iter().map(Row::from).collect();
         let parts = work.reports.into_iter().filter(|report| report.pages > 0).collect();
         Ok(Gathered { rows, continuation, parts })
+    }
+
+    /// A page of groups or distinct rows of one part alone, which has them in the order in which
+    /// they are first met. Nothing is merged.
+    async fn query_one_part(
+        &self,
+        ctx: &mut RequestContext,
+        container: &Arc<Container>,
+        plan: Plan,
+        scope: &Scope,
+        request: GatherRequest,
+        start: Option<SerialPosition>,
+    ) -> Result<Gathered, Error> {
+        let GatherRequest { items_max, wants_report, runs_scripts, is_admitted, .. } = request;
+        let (epk, continuation) = match start {
+            Some(SerialPosition { epk, token }) => (epk, Some(token)),
+            None => (None, None),
+        };
+        let part_range = match epk {
+            Some(epk) => {
+                Some(PartRange { scope: Scope::Epk(epk.clone()), epk, side: RangeSide::Within })
+            }
+            None => part_ranges(container, &plan, scope, None)?.into_iter().next(),
+        };
+        let Some(part_range) = part_range else { return Ok(Gathered::default()) };
+        let report = QueryPartReport::of(&part_range);
+        let page = PageRequest {
+            items_max,
+            continuation,
+            wants_report,
+            runs_scripts,
+            ..PageRequest::default()
+        };
+        let PartRange { scope, epk, .. } = part_range;
+        let epk = report.key.is_none().then_some(epk);
+        let page = self.query_if_admitted(ctx, container, plan, scope, page, is_admitted).await?;
+        let continuation = page
+            .continuation
+            .map(|token| token::seal_serial(&self.inner.token_key, &SerialPosition { epk, token }));
+        let rows = page.rows.len() as u64;
+        let (charge, report_of_page) = (ctx.served.charge, page.report);
+        let part = QueryPartReport { pages: 1, rows, charge, report: report_of_page, ..report };
+        Ok(Gathered { rows: page.rows, continuation, parts: vec![part] })
     }
 
     /// How the first page of a query would be found in each part, and how the parts are merged.
@@ -280,6 +336,7 @@ impl GatherRun<'_> {
             let part = QueryPart {
                 plan: plan.clone(),
                 scope: self.part_ranges.get(*at)?.scope.clone(),
+                epk: self.part_ranges.get(*at)?.epk.clone(),
                 start: start.clone(),
                 limits,
                 is_admitted: self.request.is_admitted,
@@ -411,15 +468,34 @@ fn part_ranges(
     Ok(part_ranges)
 }
 
-/// Leaves out ranges whose items are all behind a page that begins at an item.
-fn drop_finished(container: &Container, at: &RowPosition, part_ranges: &mut Vec<PartRange>) {
-    let RowPosition::Item { identity, .. } = at else { return };
-    let form = EpkForm::of(&container.spec.partition_key);
-    let reached = keys::row_of_identity(identity);
-    let is_ahead =
-        |part_range: &PartRange| keys::row_bounds(form, &part_range.epk).1[..] > reached[..];
-    let is_any_ahead = part_ranges.iter().any(is_ahead);
-    part_ranges.retain(|part_range| !is_any_ahead || is_ahead(part_range));
+/// Leaves out ranges whose items are all before a page that begins at an item. The range at which
+/// the last page stopped is one part, if its items come by number, however it was divided since.
+fn drop_finished(container: &Container, start: &GatherPosition, part_ranges: &mut Vec<PartRange>) {
+    match (&start.query.at, &start.stop) {
+        (RowPosition::Start | RowPosition::Key { .. }, _) => return,
+        (RowPosition::Item { identity, .. }, _) => {
+            let form = EpkForm::of(&container.spec.partition_key);
+            let reached = keys::row_of_identity(identity);
+            part_ranges.retain(|part| keys::row_bounds(form, &part.epk).1[..] > reached[..]);
+        }
+        (RowPosition::Number { .. }, stop) => {
+            let mut within = part_ranges.iter_mut().filter(|part| part.side == RangeSide::Within);
+            if let (Some(part), Some(stop)) = (within.next(), stop)
+                && !matches!(part.scope, Scope::Key(_))
+            {
+                let end = within.next_back().map(|last| last.epk.max.clone());
+                part.epk.max = end.unwrap_or_else(|| part.epk.max.clone());
+                part.scope = Scope::Epk(part.epk.clone());
+                part.epk = stop.clone();
+                let mut has_within = false;
+                part_ranges.retain(|part| {
+                    let is_within = part.side == RangeSide::Within;
+                    !is_within || !std::mem::replace(&mut has_within, true)
+                });
+            }
+        }
+    }
+    part_ranges.retain(|part| part.side != RangeSide::Before);
 }
 
 /// The partition keys whose items can match a query, if its scope and filter restrict them.

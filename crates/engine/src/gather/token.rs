@@ -10,6 +10,7 @@ use crate::{Error, QueryLimit};
 
 /// Distinguishes these tokens from all others.
 const VERSION: u8 = 7;
+const SERIAL_VERSION: u8 = 8;
 /// Longest key that a token holds.
 const KEY_BYTES_MAX: usize = 128 * 1024;
 
@@ -29,6 +30,7 @@ pub(super) fn seal(
     let (kind, rows, number, bytes) = match &position.query.at {
         RowPosition::Start => (0, 0, 0, &[][..]),
         RowPosition::Item { identity, rows } => (1, *rows, 0, identity.as_slice()),
+        RowPosition::Number { number, rows } => (3, *rows, *number, &[][..]),
         RowPosition::Key { key, tie, rows, .. } => (2, *rows, *tie, key.as_slice()),
     };
     if bytes.len() > KEY_BYTES_MAX {
@@ -40,17 +42,54 @@ pub(super) fn seal(
     for count in [position.query.skipped, position.query.returned, rows, number] {
         out.extend_from_slice(&count.to_be_bytes());
     }
-    let ends = position.stop.as_ref().map(|stop| [&stop.min, &stop.max]);
-    for end in ends.iter().flatten() {
+    push_range(position.stop.as_ref(), &mut out);
+    out.extend_from_slice(bytes);
+    Ok(key.sign(out))
+}
+
+/// Where a page of a query begins that runs over one part alone: the range of that part, unless it
+/// is a logical partition, and the token of the page within it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct SerialPosition {
+    pub(super) epk: Option<EpkRange>,
+    pub(super) token: String,
+}
+
+pub(super) fn seal_serial(key: &TokenKey, position: &SerialPosition) -> String {
+    let mut out = vec![SERIAL_VERSION];
+    push_range(position.epk.as_ref(), &mut out);
+    out.extend_from_slice(position.token.as_bytes());
+    key.sign(out)
+}
+
+/// The position within one part, if the token is of a query that runs over one alone.
+pub(super) fn open_serial(key: &TokenKey, token: &str) -> Option<SerialPosition> {
+    let is_short = token.len() <= limits::GATHERED_CONTINUATION_CHARS_MAX;
+    let text = if is_short { key.verify(token)? } else { return None };
+    let mut text = Fields(&text);
+    let [SERIAL_VERSION] = text.array()? else { return None };
+    let epk = read_range(&mut text)?;
+    Some(SerialPosition { epk, token: str::from_utf8(text.0).ok()?.to_owned() })
+}
+
+fn push_range(range: Option<&EpkRange>, out: &mut Vec<u8>) {
+    let Some(EpkRange { min, max }) = range else { return out.push(NO_STOP) };
+    for end in [min, max] {
         let end = end.as_bytes();
         out.push(u8::try_from(end.len()).unwrap_or(u8::MAX));
         out.extend_from_slice(end);
     }
-    if ends.is_none() {
-        out.push(NO_STOP);
-    }
-    out.extend_from_slice(bytes);
-    Ok(key.sign(out))
+}
+
+fn read_range(text: &mut Fields<'_>) -> Option<Option<EpkRange>> {
+    Some(match text.array()? {
+        [NO_STOP] => None,
+        [length] => {
+            let min = Epk::from_bytes(text.take(usize::from(length))?);
+            let [length] = text.array()?;
+            Some(EpkRange { min, max: Epk::from_bytes(text.take(usize::from(length))?) })
+        }
+    })
 }
 
 /// Stands for a missing range; no end of a range is as long.
@@ -77,18 +116,12 @@ fn read(container: ContainerRid, text: &[u8]) -> Option<GatherPosition> {
     }
     let mut count = || text.array().map(u64::from_be_bytes);
     let (skipped, returned, rows, number) = (count()?, count()?, count()?, count()?);
-    let stop = match text.array()? {
-        [NO_STOP] => None,
-        [length] => {
-            let min = Epk::from_bytes(text.take(usize::from(length))?);
-            let [length] = text.array()?;
-            Some(EpkRange { min, max: Epk::from_bytes(text.take(usize::from(length))?) })
-        }
-    };
+    let stop = read_range(&mut text)?;
     let bytes = text.0.to_vec();
     let at = match kind {
         0 => RowPosition::Start,
         1 => RowPosition::Item { identity: bytes, rows },
+        3 => RowPosition::Number { number, rows },
         2 => RowPosition::Key { key: bytes, cut: None, tie: number, rows },
         _ => return None,
     };
@@ -109,6 +142,7 @@ mod tests {
         let ats = [
             RowPosition::Start,
             RowPosition::Item { identity: b"place".to_vec(), rows: u64::MAX },
+            RowPosition::Number { number: 1 << 50, rows: 2 },
             RowPosition::Key { key: vec![9; 2000], cut: None, tie: 1 << 50, rows: 3 },
         ];
         for at in ats {
@@ -122,6 +156,12 @@ mod tests {
                 assert!(open(&TokenKey::new([8; 32]), rid, &token).is_err());
                 assert!(open(&key, rid, &token[1..]).is_err());
             }
+        }
+        for epk in [None, Some(stop)] {
+            let position = SerialPosition { epk, token: "inner".to_owned() };
+            let token = seal_serial(&key, &position);
+            assert_eq!(open_serial(&key, &token), Some(position));
+            assert!(open(&key, rid, &token).is_err() && open_serial(&key, &token[1..]).is_none());
         }
         // A token of a query over one partition is not accepted.
         let plain = key.seal(rid, &crate::continuation::PagePosition::default());

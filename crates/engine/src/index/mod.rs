@@ -4,6 +4,7 @@
 //! number and its identity, so a split or merge copies them as they are. [`rebuild`] brings them up
 //! to date when a container's policy changes.
 
+mod by_number;
 mod cells;
 mod composite;
 mod find;
@@ -24,6 +25,7 @@ use query::fulltext::Language;
 use crate::catalog::ContainerSpec;
 use crate::item::SYSTEM_PROPERTIES;
 
+pub(crate) use by_number::NumberedRows;
 pub(crate) use composite::known_values;
 pub(crate) use find::Posting;
 pub(crate) use find::{Finder, PostingList};

@@ -5,30 +5,35 @@ use std::collections::BinaryHeap;
 
 use model::Value;
 use model::json::FieldMask;
-use query::exec::{Item, Next, Source};
+use query::exec::{Item, Next, RowPosition, Source};
 use query::stopwatch::Phase;
 
+use super::by_number::NumberedRows;
 use super::find::Posting;
 use super::ordered::{Entry, NextEntry, OrderedScan};
 use crate::listing::IdBounds;
 use crate::partition::{FetchedRow, RowScan, ScanContext, ScanLimits, ScannedRow};
 use crate::{Error, StoredItem};
 
-/// Rows of a range in the order of the hash line.
+/// Rows of a range in the order of the hash line, or of some ranges in that of their numbers.
 pub(crate) enum Rows<'v> {
     /// All of them, by a full scan.
     Scanned(RowScan<'v>),
     /// The rows that an index named.
     PostingList(PostingRows<'v>),
+    /// All of them or those that an index named, by number.
+    Numbered(NumberedRows<'v>),
 }
 
 impl Rows<'_> {
-    /// Identity of the row read last, if any was and the caller has taken every row.
-    pub(crate) fn identity(&self) -> Option<&[u8]> {
-        match self {
+    /// The position behind the row read last, if any was and the caller has taken every row.
+    pub(crate) fn last_read(&self) -> Option<RowPosition> {
+        let identity = match self {
             Rows::Scanned(scan) => scan.identity(),
             Rows::PostingList(found) => found.identity(),
-        }
+            Rows::Numbered(numbered) => return numbered.last_read(),
+        }?;
+        Some(RowPosition::Item { identity: identity.to_vec(), rows: u64::MAX })
     }
 }
 
@@ -52,6 +57,7 @@ impl Source for Rows<'_> {
                 Next::Pause => Next::Pause,
                 Next::End => Next::End,
             },
+            Rows::Numbered(numbered) => numbered.next()?,
         })
     }
 }

@@ -80,6 +80,22 @@ impl ScanLimits<'_> {
         }
     }
 
+    /// Gives way to others, and fails if a scan that must read all of its rows before it can return
+    /// one has passed its time limit after `passed` rows. The deadline of a request ends a page that
+    /// can be continued once it has a row.
+    pub(crate) fn check_deadline(&self, passed: u64) -> Result<(), Error> {
+        if passed % ROWS_PER_CLOCK != ROWS_PER_CLOCK / 2 {
+            return Ok(());
+        }
+        self.spawner.give_way();
+        let now = self.clock.monotonic();
+        let is_late = match self.pause_at {
+            Some(_) => now >= self.fail_at,
+            None => self.stop.is_due(self.fail_at, now),
+        };
+        if is_late { Err(too_late()) } else { Ok(()) }
+    }
+
     /// Whether a scan must end after `passed` rows.
     pub(crate) fn is_over(&self, passed: u64, stats: &ScanStats) -> Result<bool, Error> {
         if passed % ROWS_PER_CLOCK == ROWS_PER_CLOCK / 2 {
@@ -138,7 +154,8 @@ impl ScanStats {
         self.count_read(bytes, true);
     }
 
-    fn count_scanned(&self) {
+    /// Counts a row that was examined.
+    pub(crate) fn count_scanned(&self) {
         let mut scanned = self.scanned.get();
         scanned.rows += 1;
         self.scanned.set(scanned);
@@ -165,8 +182,7 @@ pub(crate) struct RowBounds<'a> {
     pub(crate) hi: &'a [u8],
 }
 
-fn unreadable(form: EpkForm, key: &[u8]) -> Error {
-    let id = keys::row_id(form, key).unwrap_or("of no id");
+fn unreadable(id: &str) -> Error {
     Error::Internal(format!("the row of item {id} can't be read"))
 }
 
@@ -211,7 +227,9 @@ impl<'v> RowScan<'v> {
         self.key.clear();
         self.key.extend_from_slice(key);
         self.rows_passed += 1;
-        let head = RowHead::decode(value).ok_or_else(|| unreadable(self.form, key))?;
+        let head = RowHead::decode(value);
+        let id = || keys::row_id(self.form, key).unwrap_or("of no id");
+        let head = head.ok_or_else(|| unreadable(id()))?;
         let is_live = !self.reader.is_expired(&head);
         if is_live {
             self.stats.count_scanned();
@@ -230,7 +248,7 @@ impl<'v> RowScan<'v> {
         let id = keys::row_id(self.form, &self.key)
             .ok_or_else(|| Error::Internal("a row's key can't be read".into()))?;
         let (_, value) = self.cursor.row().unwrap_or_default();
-        let row = RowRef::behind(head, value).ok_or_else(|| unreadable(self.form, &self.key))?;
+        let row = RowRef::behind(head, value).ok_or_else(|| unreadable(id))?;
         let (identity, stats) = (self.key.get(1..).unwrap_or_default(), self.stats);
         Ok(ScannedRow { identity, id, row, reader: self.reader, stats, is_read: Cell::new(false) })
     }
@@ -274,6 +292,23 @@ pub(crate) struct ScannedRow<'s> {
     reader: Reader,
     stats: &'s ScanStats,
     is_read: Cell<bool>,
+}
+
+impl<'s> ScannedRow<'s> {
+    /// The row with this identity and value.
+    pub(crate) fn read(
+        context: &ScanContext<'s>,
+        identity: &'s [u8],
+        value: &'s [u8],
+    ) -> Result<Self, Error> {
+        let id = keys::id_of_identity(context.form, identity);
+        let id = id.ok_or_else(|| Error::Internal("a row's key can't be read".into()))?;
+        let head = RowHead::decode(value);
+        let row = head.and_then(|head| RowRef::behind(head, value));
+        let row = row.ok_or_else(|| unreadable(id))?;
+        let (reader, stats) = (context.reader, context.stats);
+        Ok(Self { identity, id, row, reader, stats, is_read: Cell::new(false) })
+    }
 }
 
 impl ScannedRow<'_> {

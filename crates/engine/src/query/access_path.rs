@@ -11,7 +11,8 @@ use query::plan::SortOrder;
 use query::stopwatch::Phase;
 
 use super::scan::Scan;
-use super::{PageWork, SMALL_PARTITION_ITEMS, ScanRange};
+use super::scope::ScanRange;
+use super::{PageWork, SMALL_PARTITION_ITEMS};
 use crate::commit::PartitionState;
 use crate::index::{Finder, Order, PostingList, known_values};
 use crate::partition::ScanStats;
@@ -141,7 +142,9 @@ impl Scan<'_> {
         // Rows behind one whose whole sort key is not known are found by a full scan.
         if matches!(
             work.position.query.at,
-            RowPosition::Item { .. } | RowPosition::Key { cut: Some(_), .. }
+            RowPosition::Item { .. }
+                | RowPosition::Number { .. }
+                | RowPosition::Key { cut: Some(_), .. }
         ) {
             return Ok(None);
         }

@@ -23,10 +23,10 @@ use query::plan::{SortKey, SortOrder};
 
 use super::listing::{ItemKey, ListedPage, Listing, key_order};
 use super::scan::Scan;
-use super::{PageWork, ScanRange, ScanSnapshot};
+use super::scope::ScanRange;
+use super::{PageWork, ScanSnapshot};
 use crate::cancellation::StopSignal;
 use crate::catalog::Container;
-use crate::continuation::PagePosition;
 use crate::index::{Composite, Order, OrderedRows, OrderedScan, ScanStart};
 use crate::ops::Scope;
 use crate::partition::{Reader, RowBounds, RowScan, ScanLimits, ScanStats};
@@ -62,16 +62,17 @@ impl Engine {
             true => Scope::Key(listing.from.partition_key()),
             false => Scope::All,
         };
-        let mut snapshot = self.snapshot(container, &scope, &PagePosition::default())?;
-        if let ([rows], true) = (&mut snapshot.scan_ranges[..], is_within) {
-            rows.narrow(listing);
-        }
-        let ScanSnapshot { view, scan_ranges, indexes } = &snapshot;
-        let scan = self.scan_over(container, indexes, view.as_ref(), scan_ranges);
-        let reader = Reader { system: ctx.system, ..scan.reader };
-        let scan = Scan { reader, stop: stop.clone(), ..scan };
         let mut work =
             PageWork { admission: ctx.admission, ..PageWork::of(plan_of(listing, Vec::new())) };
+        let mut snapshot = self.snapshot(container, &scope, &work)?;
+        if let ([rows], true) = (&mut snapshot.route.scan_ranges[..], is_within) {
+            rows.narrow(listing);
+        }
+        let ScanSnapshot { view, route, indexes } = &snapshot;
+        let scan_ranges = &route.scan_ranges;
+        let scan = self.scan_over(container, indexes, view.as_ref(), route);
+        let reader = Reader { system: ctx.system, ..scan.reader };
+        let scan = Scan { reader, stop: stop.clone(), ..scan };
         let mut prepayments = scan.prepay(scan_ranges, &work).inspect_err(|error| {
             if let Error::Throttled { .. } = error {
                 ctx.served.charge = ru::throttled();

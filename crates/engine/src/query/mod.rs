@@ -1,6 +1,7 @@
 //! Pages of items: plain listings and queries.
 //!
-//! [`access_path`] decides how the rows of a page are found, [`scan`] reads them and has them paid
+//! [`route`] decides in which order the items of a scope are visited, [`access_path`] how the rows
+//! of a page are found. [`scan`] reads them and has them paid
 //! for, [`report`] describes both. Pages in the order of keys, [`listing`], have access paths of
 //! their own, in [`key_order`].
 
@@ -8,15 +9,17 @@ mod access_path;
 mod key_order;
 pub mod listing;
 mod report;
+mod route;
 mod scan;
+mod scope;
 mod search;
+mod visit;
 
-use std::cell::OnceCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use model::{Charge, EpkRange, Lsn, PartitionKey, epk, limits};
-use query::exec::{self, Execution, Limits, PageEnd, PartialResult, RowPosition};
+use model::{Charge, EpkRange, Lsn, limits};
+use query::exec::{self, Execution, ItemOrder, Limits, PageEnd, PartialResult, RowPosition};
 use query::stopwatch::Stopwatch;
 use storage::{Dir, KeyRange, View};
 
@@ -24,18 +27,21 @@ use crate::cancellation::StopSignal;
 use crate::catalog::Container;
 use crate::commit::LogicalCounters;
 use crate::context::WorkContext;
-use crate::continuation::{PagePosition, cut_digest};
+use crate::continuation::{PagePosition, Walk, cut_digest};
 use crate::index::Indexes;
 use crate::item::{NoSystemProperties, SystemProperties};
 use crate::keys::{self, EpkForm};
 use crate::ops::{Page, PageReport, PageRequest, PageTimes, Retrieved, Row, Scope};
 use crate::partition::{Reader, ScanStats};
-use crate::prepare::{LogicalPartition, LogicalPartitionId};
+use crate::prepare::LogicalPartition;
 use crate::read::check_session;
-use crate::routing::{PartitionRange, RoutingMap};
-use crate::{Admission, Engine, Error, KeyMismatch, RangeId, RequestContext, StoredItem, ru};
+use crate::routing::PartitionRange;
+use crate::{Admission, Engine, Error, RangeId, RequestContext, StoredItem, ru};
 
+use route::{Journey, Route};
 use scan::Scan;
+pub(crate) use scope::scope_range;
+use scope::{ScanRange, is_whole_key};
 
 /// A logical partition with no more items than this is scanned rather than looked up by ranges.
 const SMALL_PARTITION_ITEMS: u64 = 128;
@@ -46,43 +52,12 @@ const SMALL_PARTITION_BYTES: u64 = 192 * 1024;
 const COUNTED_RANGES_MAX: usize = 64;
 
 /// A page's work and its result: its rows, and where the next page begins.
-type PageOutcome<T> = (PageWork, Result<(T, Option<exec::Position>), Error>);
-
-/// One range's share of a scan.
-struct ScanRange {
-    range: PartitionRange,
-    /// Whether the scan covers all of the range.
-    is_whole: bool,
-    /// LSN of the range's partition before the view was taken. The view shows everything up to it.
-    at: Lsn,
-    lo: Vec<u8>,
-    hi: Vec<u8>,
-    /// The logical partition that is scanned, if it is only one.
-    logical_partition: Option<LogicalPartitionId>,
-    /// Its counters, once they were read.
-    counters: OnceCell<Option<LogicalCounters>>,
-}
-
-impl ScanRange {
-    /// Counters of the logical partition that is scanned; `None` if the scan covers more than one,
-    /// or if the logical partition is empty. `view` is the same in every call.
-    fn counters(&self, view: &dyn View) -> Result<Option<LogicalCounters>, Error> {
-        if self.logical_partition.is_none() {
-            return Ok(None);
-        }
-        if let Some(counters) = self.counters.get() {
-            return Ok(*counters);
-        }
-        let stored = view.get(self.range.partition.id, &keys::counters_of_rows(&self.lo))?;
-        let counters = stored.and_then(|stored| LogicalCounters::decode(&stored));
-        Ok(*self.counters.get_or_init(|| counters))
-    }
-}
+type PageOutcome<T> = (PageWork, Result<(T, Option<PagePosition>), Error>);
 
 /// The ranges and indexes of a scope, and a view of the store, at one moment.
 struct ScanSnapshot {
     view: Arc<dyn View>,
-    scan_ranges: Vec<ScanRange>,
+    route: Route,
     indexes: Arc<Indexes>,
 }
 
@@ -93,6 +68,8 @@ pub(crate) struct LogicalPartitionView<'g> {
     pub(crate) logical_partition: &'g LogicalPartition,
     pub(crate) indexes: &'g Indexes,
     pub(crate) view: &'g dyn View,
+    /// Whether it may have items with provisional numbers.
+    pub(crate) has_provisional: bool,
 }
 
 /// A page's plan and limits, and what was done for it so far.
@@ -128,6 +105,8 @@ struct PageWork {
 pub(crate) struct QueryPart {
     pub(crate) plan: query::Plan,
     pub(crate) scope: Scope,
+    /// The part of the hash line that the scope covers.
+    pub(crate) epk: EpkRange,
     pub(crate) start: RowPosition,
     pub(crate) limits: Limits,
     /// Whether the ranges of the part have admitted the query before.
@@ -145,7 +124,7 @@ pub(crate) struct QueryPartPage {
 }
 
 impl Engine {
-    /// Items of a scope, in the order of the hash line.
+    /// Items of a scope.
     pub async fn list_items(
         &self,
         ctx: &mut RequestContext,
@@ -165,8 +144,22 @@ impl Engine {
         scope: Scope,
         request: PageRequest,
     ) -> Result<Page, Error> {
+        self.query_if_admitted(ctx, container, plan, scope, request, false).await
+    }
+
+    /// The same, for a request that may have been admitted before.
+    pub(crate) async fn query_if_admitted(
+        &self,
+        ctx: &mut RequestContext,
+        container: &Arc<Container>,
+        plan: query::Plan,
+        scope: Scope,
+        request: PageRequest,
+        is_admitted: bool,
+    ) -> Result<Page, Error> {
         let work = self.page_work(container, plan, request)?;
-        let work = PageWork { session: ctx.session.clone(), ..work.on_behalf_of(ctx.work()) };
+        let session = ctx.session.clone();
+        let work = PageWork { is_admitted, session, ..work.on_behalf_of(ctx.work()) };
         let (work, rows, next) =
             self.run_page(ctx, container, scope, work, Execution::into_rows).await?;
         let continuation = next.map(|next| self.token_of(container, next));
@@ -182,10 +175,11 @@ impl Engine {
         container: &Arc<Container>,
         part: QueryPart,
     ) -> Result<QueryPartPage, Error> {
+        let walk = Walk::of_part(&part);
         let start = exec::Position { at: part.start, ..exec::Position::default() };
         let work = PageWork {
             limits: part.limits,
-            position: PagePosition { query: start, cut: None },
+            position: PagePosition { query: start, cut: None, walk },
             session: ctx.session.clone(),
             is_admitted: part.is_admitted,
             report: part.wants_report.then(report::empty),
@@ -196,7 +190,11 @@ impl Engine {
         let (work, partial_results, next) = self
             .run_page(ctx, container, part.scope, work, Execution::into_partial_results)
             .await?;
-        Ok(QueryPartPage { partial_results, next: next.map(|next| next.at), report: work.report })
+        Ok(QueryPartPage {
+            partial_results,
+            next: next.map(|next| next.query.at),
+            report: work.report,
+        })
     }
 
     /// Fills a page, on another thread unless that takes no longer than handing the work over.
@@ -208,11 +206,11 @@ impl Engine {
         scope: Scope,
         work: PageWork,
         take: fn(Execution<StoredItem>) -> T,
-    ) -> Result<(PageWork, T, Option<exec::Position>), Error> {
+    ) -> Result<(PageWork, T, Option<PagePosition>), Error> {
         let timer = self.time_operation("query");
         let is_light = !work.runs_scripts && work.plan.is_light();
         let inline_snapshot = match is_light {
-            true => self.small_snapshot(container, &scope, &work.position)?,
+            true => self.small_snapshot(container, &scope, &work)?,
             false if !work.runs_scripts => self.counted_snapshot(container, &scope, &work)?,
             false => None,
         };
@@ -258,7 +256,7 @@ impl Engine {
                 ..PageWork::of(plan).on_behalf_of(context)
             };
             work.stop.check(engine.inner.components.clock.monotonic())?;
-            let snapshot = engine.snapshot(&container, &scope, &work.position)?;
+            let snapshot = engine.snapshot(&container, &scope, &work)?;
             engine.with_scan(&snapshot, &container, &mut work, |scan, work| scan.explain(work))?;
             Ok(work.report.unwrap_or_else(report::empty))
         })
@@ -272,7 +270,7 @@ impl Engine {
         work: PageWork,
         take: fn(Execution<StoredItem>) -> T,
     ) -> PageOutcome<T> {
-        match self.snapshot(container, scope, &work.position) {
+        match self.snapshot(container, scope, &work) {
             Ok(snapshot) => self.fill_page_on(&snapshot, container, work, take),
             Err(error) => (work, Err(error)),
         }
@@ -286,9 +284,10 @@ impl Engine {
         take: fn(Execution<StoredItem>) -> T,
     ) -> PageOutcome<T> {
         let page = self.with_scan(snapshot, container, &mut work, |scan, work| scan.run(work));
-        let page = page.map(|(execution, (end, last_read))| {
+        let page = page.map(|(execution, (end, stop))| {
             let is_full = end == PageEnd::Full;
-            let next = is_full.then(|| execution.position(last_read.as_deref()));
+            let next =
+                is_full.then(|| snapshot.route.next_position(&execution, &stop, &work.position));
             (take(execution), next)
         });
         (work, page)
@@ -300,17 +299,17 @@ impl Engine {
         &self,
         container: &Container,
         scope: &Scope,
-        position: &PagePosition,
+        work: &PageWork,
     ) -> Result<Option<ScanSnapshot>, Error> {
         let is_one = matches!(scope, Scope::Key(key) if is_whole_key(container, key));
         if !is_one {
             return Ok(None);
         }
-        let snapshot = self.snapshot(container, scope, position)?;
+        let snapshot = self.snapshot(container, scope, work)?;
         let items_max = self.inner.settings.items_at_once_max;
         let is_little =
             |c: &LogicalCounters| c.items <= items_max && c.bytes <= SMALL_PARTITION_BYTES;
-        let [scan_range] = snapshot.scan_ranges.as_slice() else { return Ok(None) };
+        let [scan_range] = snapshot.route.scan_ranges.as_slice() else { return Ok(None) };
         let counters = scan_range.counters(snapshot.view.as_ref())?;
         Ok(counters.as_ref().is_some_and(is_little).then_some(snapshot))
     }
@@ -326,11 +325,12 @@ impl Engine {
         if !work.plan.is_count() || self.reader(container).has_ttl() {
             return Ok(None);
         }
-        let snapshot = self.snapshot(container, scope, &work.position)?;
+        let snapshot = self.snapshot(container, scope, work)?;
         let is_counted =
             |scan_range: &ScanRange| scan_range.is_whole || scan_range.logical_partition.is_some();
-        let is_little = snapshot.scan_ranges.len() <= COUNTED_RANGES_MAX;
-        Ok((is_little && snapshot.scan_ranges.iter().all(is_counted)).then_some(snapshot))
+        let scan_ranges = &snapshot.route.scan_ranges;
+        let is_little = scan_ranges.len() <= COUNTED_RANGES_MAX;
+        Ok((is_little && scan_ranges.iter().all(is_counted)).then_some(snapshot))
     }
 
     /// A page of a query over one logical partition as `partition_view` shows it, and what it cost.
@@ -344,23 +344,22 @@ impl Engine {
     ) -> Result<(Page, Charge), Error> {
         let work = self.page_work(container, plan, request)?.on_behalf_of(context);
         let mut work = PageWork { is_admitted: true, ..work };
-        let (lo, hi) = partition_view.logical_partition.logical_key.row_bounds();
-        let scan_ranges = [ScanRange {
-            range: partition_view.range.clone(),
-            is_whole: false,
-            at: partition_view.at,
-            lo,
-            hi,
-            logical_partition: Some(partition_view.logical_partition.id()),
-            counters: OnceCell::new(),
-        }];
-        complete_identity(partition_view.view, &scan_ranges, &mut work.position)?;
-        let scan =
-            self.scan_over(container, partition_view.indexes, partition_view.view, &scan_ranges);
+        let LogicalPartitionView { range, at, logical_partition, .. } = *partition_view;
+        let mut route = Route::of_logical_partition(
+            range,
+            at,
+            logical_partition,
+            &work.journey(),
+            partition_view.has_provisional,
+        );
+        route.decide(partition_view.view)?;
+        complete_identity(partition_view.view, &route.scan_ranges, &mut work.position)?;
+        let scan = self.scan_over(container, partition_view.indexes, partition_view.view, &route);
         let reader = Reader { system: work.system, ..scan.reader };
         let scan = Scan { reader, stop: work.stop.clone(), ..scan };
-        let (execution, (end, last_read)) = scan.run(&mut work)?;
-        let next = (end == PageEnd::Full).then(|| execution.position(last_read.as_deref()));
+        let (execution, (end, stop)) = scan.run(&mut work)?;
+        let next =
+            (end == PageEnd::Full).then(|| route.next_position(&execution, &stop, &work.position));
         let rows = execution.into_rows().into_iter().map(Row::from).collect();
         let continuation = next.map(|next| self.token_of(container, next));
         let PageWork { retrieved, report, times, charge, .. } = work;
@@ -393,8 +392,7 @@ impl Engine {
         })
     }
 
-    fn token_of(&self, container: &Container, query: exec::Position) -> String {
-        let mut position = PagePosition { query, cut: None };
+    fn token_of(&self, container: &Container, mut position: PagePosition) -> String {
         let form = EpkForm::of(&container.spec.partition_key);
         let row_key =
             keys::split_identity(form, position.identity()).map_or(0, |(_, _, id)| id.len());
@@ -404,7 +402,8 @@ impl Engine {
 
     /// A continuation token that holds how many rows of a ranking were returned.
     pub fn token_after_rows(&self, container: &Container, rows: u64) -> String {
-        self.token_of(container, exec::Position { returned: rows, ..exec::Position::default() })
+        let query = exec::Position { returned: rows, ..exec::Position::default() };
+        self.token_of(container, PagePosition { query, ..PagePosition::default() })
     }
 
     /// How many rows were returned before a continuation token was issued.
@@ -424,18 +423,19 @@ impl Engine {
         &self,
         container: &Container,
         scope: &Scope,
-        position: &PagePosition,
+        work: &PageWork,
     ) -> Result<ScanSnapshot, Error> {
         loop {
             // A view has all entries of a policy only if the policy was known before the view was
             // taken and is the same after it.
             let indexes = self.indexes_of(container);
-            let scan_ranges = scan_ranges(container, &container.routing(), scope, position)?;
-            let view = self.view_of(scan_ranges.iter().map(|s| &s.range))?;
+            let mut route = Route::of(container, &container.routing(), scope, &work.journey())?;
+            let view = self.view_of(route.scan_ranges.iter().map(|s| &s.range))?;
             if let Some(view) = view
                 && self.indexes_of(container).version == indexes.version
             {
-                return Ok(ScanSnapshot { view, scan_ranges, indexes });
+                route.decide(view.as_ref())?;
+                return Ok(ScanSnapshot { view, route, indexes });
             }
         }
     }
@@ -448,14 +448,14 @@ impl Engine {
         work: &mut PageWork,
         run: impl FnOnce(&Scan<'_>, &mut PageWork) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        let ScanSnapshot { view, scan_ranges, indexes } = snapshot;
-        complete_identity(view.as_ref(), scan_ranges, &mut work.position)?;
+        let ScanSnapshot { view, route, indexes } = snapshot;
+        complete_identity(view.as_ref(), &route.scan_ranges, &mut work.position)?;
         let has_report = work.report.is_some();
         let stopwatch = work.wants_times.then(|| {
             let clock = Arc::clone(&self.inner.components.clock);
             Rc::new(Stopwatch::new(move || clock.monotonic()))
         });
-        let scan = self.scan_over(container, indexes, view.as_ref(), scan_ranges);
+        let scan = self.scan_over(container, indexes, view.as_ref(), route);
         let reader = Reader { system: work.system, ..scan.reader };
         let scan = Scan { reader, stop: work.stop.clone(), has_report, stopwatch, ..scan };
         let done = run(&scan, work);
@@ -468,7 +468,7 @@ impl Engine {
         container: &'w Container,
         indexes: &'w Indexes,
         view: &'w dyn View,
-        scan_ranges: &'w [ScanRange],
+        route: &'w Route,
     ) -> Scan<'w> {
         Scan {
             engine: self,
@@ -477,7 +477,8 @@ impl Engine {
             form: EpkForm::of(&container.spec.partition_key),
             reader: self.reader(container),
             view,
-            scan_ranges,
+            scan_ranges: &route.scan_ranges,
+            route,
             started: self.inner.components.clock.monotonic(),
             stop: StopSignal::default(),
             has_report: false,
@@ -517,6 +518,12 @@ impl PageWork {
         }
     }
 
+    /// What the ranges of its scope are visited for.
+    fn journey(&self) -> Journey<'_> {
+        let Self { plan, position, keeps_partial_results, .. } = self;
+        Journey { plan, position, is_part: *keeps_partial_results }
+    }
+
     /// The same work for a request.
     fn on_behalf_of(self, WorkContext { admission, system, stop }: WorkContext) -> Self {
         Self { admission, system, stop, ..self }
@@ -530,6 +537,18 @@ impl PageWork {
 
     fn note_read(&mut self, stats: &ScanStats) {
         self.retrieved.add(stats.read.get());
+    }
+}
+
+impl Walk {
+    /// The walk of a part of a query, which is about one range of the hash line.
+    fn of_part(part: &QueryPart) -> Option<Self> {
+        let order = match part.start {
+            RowPosition::Item { .. } => ItemOrder::Identity,
+            RowPosition::Number { .. } => ItemOrder::Number,
+            RowPosition::Start | RowPosition::Key { .. } => return None,
+        };
+        Some(Self { from: part.epk.min.clone(), bounds: part.epk.clone(), order })
     }
 }
 
@@ -557,75 +576,4 @@ fn complete_identity(
     }
     *rows = 0;
     Ok(())
-}
-
-/// Whether a key names one logical partition, not a part of the hash line.
-fn is_whole_key(container: &Container, key: &PartitionKey) -> bool {
-    let definition = &container.spec.partition_key;
-    key.0.len() == definition.paths.len() || definition.is_system
-}
-
-/// The ranges of a scope, each cut to the scope. Ranges that lie before `position` are left out.
-fn scan_ranges(
-    container: &Container,
-    routing: &RoutingMap,
-    scope: &Scope,
-    position: &PagePosition,
-) -> Result<Vec<ScanRange>, Error> {
-    let definition = &container.spec.partition_key;
-    let form = EpkForm::of(definition);
-    if let Scope::Key(key) = scope
-        && is_whole_key(container, key)
-    {
-        let logical_partition = LogicalPartition::of(container, key)?;
-        let (lo, hi) = logical_partition.logical_key.row_bounds();
-        let range = routing.locate(&logical_partition.epk).clone();
-        let at = range.partition.lsn();
-        let (is_whole, logical_partition) = (false, Some(logical_partition.into_id()));
-        let counters = OnceCell::new();
-        return Ok(vec![ScanRange { range, is_whole, at, lo, hi, logical_partition, counters }]);
-    }
-    let Some(wanted) = scope_range(container, routing, scope)? else { return Ok(Vec::new()) };
-    let done = keys::row_of_identity(position.identity());
-    Ok(routing
-        .ranges()
-        .iter()
-        .filter_map(|range| {
-            let common = range.epk.intersect(&wanted)?;
-            let (lo, hi) = keys::row_bounds(form, &common);
-            let at = range.partition.lsn();
-            let is_whole = common == range.epk;
-            let (range, counters) = (range.clone(), OnceCell::new());
-            Some(ScanRange { range, is_whole, at, lo, hi, logical_partition: None, counters })
-        })
-        .filter(|scan_range| done[..] < scan_range.hi[..])
-        .collect())
-}
-
-/// The range of the hash line that a scope covers; `None` if it covers nothing.
-pub(crate) fn scope_range(
-    container: &Container,
-    routing: &RoutingMap,
-    scope: &Scope,
-) -> Result<Option<EpkRange>, Error> {
-    Ok(match scope {
-        Scope::All => Some(EpkRange::full()),
-        Scope::Epk(range) => Some(range.clone()),
-        Scope::Range { id, epk } => {
-            let range = routing.by_id(*id).ok_or(Error::RangeGone)?;
-            match epk {
-                Some(part) => range.epk.intersect(part),
-                None => Some(range.epk.clone()),
-            }
-        }
-        Scope::Key(prefix) => Some(prefix_range(container, prefix)?),
-    })
-}
-
-fn prefix_range(container: &Container, prefix: &PartitionKey) -> Result<EpkRange, Error> {
-    let definition = &container.spec.partition_key;
-    if prefix.0.is_empty() || prefix.0.len() > definition.paths.len() {
-        return Err(KeyMismatch::Prefix.into());
-    }
-    Ok(epk::key_range(definition, prefix))
 }

@@ -3,9 +3,10 @@
 use model::Charge;
 use query::access::IndexSet;
 
+use super::PageWork;
 use super::access_path::AccessPath;
 use super::scan::Scan;
-use super::{PageWork, ScanRange};
+use super::scope::ScanRange;
 use crate::Error;
 use crate::ops::{AccessPathKind, PageReport, RangeReport, Retrieved};
 use crate::partition::ScanStats;

@@ -1,7 +1,6 @@
 //! A page's scan of the ranges of its scope, and its charge in each.
 
 use std::collections::VecDeque;
-use std::ops::Bound;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -11,19 +10,16 @@ use query::exec::{Execution, PageEnd, RowPosition};
 use query::stopwatch::{Phase, Stopwatch};
 use storage::View;
 
+use super::PageWork;
 use super::access_path::AccessPath;
-use super::{PageWork, ScanRange};
+use super::route::{Route, ScanStop};
+use super::scope::ScanRange;
 use crate::cancellation::StopSignal;
-use crate::continuation::PagePosition;
 use crate::governor::{Meter, Paid};
-use crate::index::{
-    Indexes, Order, OrderedRows, OrderedScan, PostingList, PostingRows, Rows, ScanStart,
-};
-use crate::keys::{self, EpkForm};
+use crate::index::{Indexes, Order, OrderedRows, OrderedScan, PostingList, ScanStart};
+use crate::keys::EpkForm;
 use crate::ops::PageTimes;
-use crate::partition::{
-    Reader, RowBounds, RowScan, ScanContext, ScanLimits, ScanStats, StoredRows, too_late,
-};
+use crate::partition::{Reader, ScanContext, ScanLimits, ScanStats, StoredRows, too_late};
 use crate::{Admission, Engine, Error, StoredItem, ru};
 
 /// Items that are counted between two checks of the clock.
@@ -38,6 +34,7 @@ pub(super) struct Scan<'w> {
     pub(super) reader: Reader,
     pub(super) view: &'w dyn View,
     pub(super) scan_ranges: &'w [ScanRange],
+    pub(super) route: &'w Route,
     pub(super) started: Duration,
     /// Ends the page earlier than its time limits.
     pub(super) stop: StopSignal,
@@ -47,11 +44,11 @@ pub(super) struct Scan<'w> {
     pub(super) stopwatch: Option<Rc<Stopwatch>>,
 }
 
-/// How a scan ended, and the identity of the row read last if it ended early.
-pub(super) type ScanEnd = (PageEnd, Option<Vec<u8>>);
+/// How a scan ended, and where if it ended early.
+pub(super) type ScanEnd = (PageEnd, ScanStop);
 
 /// Where the rows of a range come from.
-enum RowSource<'f> {
+pub(super) enum RowSource<'f> {
     /// From an index, if that is cheaper.
     Index(&'f IndexSet),
     /// From index entries that were looked up before.
@@ -61,14 +58,14 @@ enum RowSource<'f> {
 }
 
 /// Where the rows of all ranges come from.
-enum RowSources<'f> {
+pub(super) enum RowSources<'f> {
     Index(&'f IndexSet),
     PostingList(Vec<Option<PostingList>>),
 }
 
 impl RowSources<'_> {
     /// The source of the rows of one range.
-    fn at(&mut self, scan_range: usize) -> RowSource<'_> {
+    pub(super) fn at(&mut self, scan_range: usize) -> RowSource<'_> {
         match self {
             RowSources::Index(index_set) => RowSource::Index(index_set),
             RowSources::PostingList(found) => {
@@ -87,10 +84,10 @@ impl Scan<'_> {
         &self,
         work: &mut PageWork,
     ) -> Result<(Execution<StoredItem>, ScanEnd), Error> {
-        let position = work.position.query.clone();
+        let position = self.route.start(&work.position);
         let execution = Execution::new(work.plan.clone(), position.clone(), work.limits);
         if execution.is_satisfied() {
-            return Ok((execution, (PageEnd::Satisfied, None)));
+            return Ok((execution, (PageEnd::Satisfied, ScanStop::AtRow)));
         }
         let scan_ranges = if work.plan.reads_items() { self.scan_ranges } else { &[] };
         let mut prepayments = match work.plan.is_stream() {
@@ -102,11 +99,13 @@ impl Scan<'_> {
         let stats = &choice.stats;
         let mut execution = match &choice.access_path {
             AccessPath::InIndexOrder(_) => Execution::ordered(choice.plan, position, work.limits),
-            AccessPath::InStorageOrder(_)
-            | AccessPath::PostingList(_)
-            | AccessPath::FirstInIndexOrder(_)
-            | AccessPath::Counted(_)
-            | AccessPath::Totals(_) => Execution::new(choice.plan, position, work.limits),
+            AccessPath::InStorageOrder(_) | AccessPath::PostingList(_) => {
+                let order = self.route.item_order();
+                Execution::in_order(order, choice.plan, position, work.limits)
+            }
+            AccessPath::FirstInIndexOrder(_) | AccessPath::Counted(_) | AccessPath::Totals(_) => {
+                Execution::new(choice.plan, position, work.limits)
+            }
         };
         if work.keeps_partial_results {
             execution.keep_partial_results();
@@ -145,7 +144,7 @@ impl Scan<'_> {
                     self.take_counted(&mut execution, count)?;
                     self.settle(scan_range, work, prepayments.next(), stats);
                 }
-                (execution.finish(&mut self.row_lookup(&ScanStats::default()))?, None)
+                (execution.finish(&mut self.row_lookup(&ScanStats::default()))?, ScanStop::AtRow)
             }
             AccessPath::Totals(totals) => {
                 for scan_range in scan_ranges {
@@ -153,19 +152,19 @@ impl Scan<'_> {
                 }
                 execution.take_totals(&totals);
                 self.settle_all(scan_ranges, work, &mut prepayments, stats);
-                (execution.finish(&mut self.row_lookup(&ScanStats::default()))?, None)
+                (execution.finish(&mut self.row_lookup(&ScanStats::default()))?, ScanStop::AtRow)
             }
             AccessPath::InIndexOrder(order) => {
                 let end =
                     self.scan_in_index_order(&mut execution, work, &order, stats, u64::MAX, true);
                 self.settle_all(scan_ranges, work, &mut prepayments, stats);
-                (end?, None)
+                (end?, ScanStop::AtRow)
             }
             AccessPath::FirstInIndexOrder(order) => {
                 let end = self.scan_in_index_order(&mut execution, work, &order, stats, 1, false);
                 self.settle_all(scan_ranges, work, &mut prepayments, stats);
                 end?;
-                (execution.finish(&mut self.row_lookup(&ScanStats::default()))?, None)
+                (execution.finish(&mut self.row_lookup(&ScanStats::default()))?, ScanStop::AtRow)
             }
         };
         Ok((execution, ended))
@@ -229,77 +228,6 @@ impl Scan<'_> {
         self.stop.is_due(self.started + limits::QUERY_TIME_MAX, now)
     }
 
-    fn scan_in_storage_order(
-        &self,
-        execution: &mut Execution<StoredItem>,
-        work: &mut PageWork,
-        scan_ranges: &[ScanRange],
-        prepayments: &mut Prepayments<'_>,
-        stats: &[ScanStats],
-        mut rows: RowSources<'_>,
-    ) -> Result<ScanEnd, Error> {
-        let can_pause = execution.can_pause();
-        let has_looked_up = execution.must_look_up();
-        if has_looked_up {
-            for scan_range in scan_ranges {
-                let (paid, stats) =
-                    (self.admit(scan_range, work.admission, work)?, ScanStats::default());
-                let found = self.pull(
-                    scan_range,
-                    work,
-                    false,
-                    paid,
-                    &stats,
-                    RowSource::FullScan,
-                    |rows| execution.look_up(rows),
-                )?;
-                if found.0 {
-                    break;
-                }
-            }
-        }
-        let mut last_read = None;
-        let Some(last) = scan_ranges.last() else {
-            work.charge += charge_of(&ScanStats::default());
-            return Ok((execution.finish(&mut self.row_lookup(&ScanStats::default()))?, None));
-        };
-        for (at, (scan_range, stats)) in scan_ranges.iter().zip(stats).enumerate() {
-            let admission = match last_read {
-                Some(_) => work.admission.silent(),
-                None => work.admission,
-            };
-            let paid = match prepayments.next() {
-                Some(paid) => Ok(paid),
-                // The request was admitted for what it looked up.
-                None if has_looked_up => Ok(self.admit_further(scan_range, work)),
-                None => self.admit(scan_range, admission, work),
-            };
-            let paid = match paid {
-                // The caller returns the rows there are, and the client requests the rest.
-                Err(_) if last_read.is_some() => return Ok((PageEnd::Full, last_read)),
-                paid => paid?,
-            };
-            let (end, identity) =
-                self.pull(scan_range, work, can_pause, paid, stats, rows.at(at), |rows| {
-                    execution.pull(rows)
-                })?;
-            if end != PageEnd::Exhausted {
-                return Ok((end, identity.or(last_read)));
-            }
-            if can_pause {
-                // Behind all rows of this range, even if it has none.
-                last_read = scan_range.hi.get(1..).map(<[u8]>::to_vec);
-                if work.ends_with_range && !std::ptr::eq(scan_range, last) {
-                    return Ok((PageEnd::Full, last_read));
-                }
-            }
-        }
-        let stats = ScanStats::default();
-        let end = execution.finish(&mut self.row_lookup(&stats));
-        work.note_read(&stats);
-        Ok((end?, None))
-    }
-
     /// Reads rows of all ranges in the order of an index, at most `rows_max`.
     fn scan_in_index_order(
         &self,
@@ -340,7 +268,7 @@ impl Scan<'_> {
         execution.pull(&mut open()?)
     }
 
-    fn admit(
+    pub(super) fn admit(
         &self,
         scan_range: &ScanRange,
         admission: Admission,
@@ -352,7 +280,7 @@ impl Scan<'_> {
         }
     }
 
-    fn admit_further(&self, scan_range: &ScanRange, work: &PageWork) -> Paid {
+    pub(super) fn admit_further(&self, scan_range: &ScanRange, work: &PageWork) -> Paid {
         self.engine.admit_further(work.admission, &scan_range.range, ru::query(1, 0, 0))
     }
 
@@ -369,26 +297,8 @@ impl Scan<'_> {
         Ok(prepayments)
     }
 
-    /// Lets `pull` take rows of a range that has admitted the scan, and settles their charge.
-    /// Returns the result of `pull`, and the identity of the row read last.
-    #[expect(clippy::too_many_arguments, reason = "what is pulled, from where, at whose cost")]
-    fn pull<T>(
-        &self,
-        scan_range: &ScanRange,
-        work: &mut PageWork,
-        can_pause: bool,
-        paid: Paid,
-        stats: &ScanStats,
-        rows: RowSource<'_>,
-        pull: impl FnOnce(&mut Rows<'_>) -> Result<T, Error>,
-    ) -> Result<(T, Option<Vec<u8>>), Error> {
-        let pulled = self.take(scan_range, work, can_pause, stats, rows, pull);
-        self.settle(scan_range, work, Some(paid), stats);
-        pulled
-    }
-
     /// Settles the charge for what was read of a range.
-    fn settle(
+    pub(super) fn settle(
         &self,
         scan_range: &ScanRange,
         work: &mut PageWork,
@@ -420,62 +330,12 @@ impl Scan<'_> {
         }
     }
 
-    fn take<T>(
-        &self,
-        scan_range: &ScanRange,
-        work: &mut PageWork,
-        can_pause: bool,
-        stats: &ScanStats,
-        rows: RowSource<'_>,
-        pull: impl FnOnce(&mut Rows<'_>) -> Result<T, Error>,
-    ) -> Result<(T, Option<Vec<u8>>), Error> {
-        work.enter(scan_range)?;
-        let start = start_of(&work.position, scan_range);
-        let charge_max = scan_range.range.partition.meter.page_charge_max();
-        let is_costly = |stats: &ScanStats| charge_max.is_some_and(|max| charge_of(stats) >= max);
-        let limits = self.limits(can_pause, &is_costly);
-        let found = match rows {
-            RowSource::PostingList(found) => Some(found),
-            RowSource::Index(index_set) => {
-                self.find_for_page(scan_range, index_set, can_pause, stats)?
-            }
-            RowSource::FullScan => None,
-        };
-        let mut rows = match found {
-            Some(found) => {
-                stats.is_indexed.set(true);
-                let context = self.context(scan_range, stats, None);
-                let mut postings = found.postings;
-                postings.retain(|posting| is_ahead(&start, &posting.identity));
-                Rows::PostingList(PostingRows::new(context, limits, postings))
-            }
-            None => {
-                let lo = match &start {
-                    Bound::Included(key) => Bound::Included(key.as_slice()),
-                    Bound::Excluded(key) => Bound::Excluded(key.as_slice()),
-                    Bound::Unbounded => Bound::Included(scan_range.lo.as_slice()),
-                };
-                let partition = scan_range.range.partition.id;
-                let bounds = RowBounds { partition, lo, hi: &scan_range.hi };
-                let (form, reader) = (self.form, self.reader);
-                Rows::Scanned(RowScan::new(self.view, &bounds, form, reader, limits, stats)?)
-            }
-        };
-        let pulled = pull(&mut rows)?;
-        Ok((pulled, rows.identity().map(<[u8]>::to_vec)))
-    }
-
     /// Whether what was read of one of the ranges costs as much as a page of that range may.
     pub(super) fn cost_limit<'l>(
         &self,
         stats: &'l [ScanStats],
-    ) -> impl Fn(&ScanStats) -> bool + 'l {
-        let meters = self.scan_ranges.iter().map(|scan_range| &scan_range.range.partition.meter);
-        let maxima: Vec<_> = meters.map(Meter::page_charge_max).collect();
-        move |_| {
-            let mut parts = maxima.iter().zip(stats);
-            parts.any(|(max, stats)| max.is_some_and(|max| charge_of(stats) >= max))
-        }
+    ) -> impl Fn(&ScanStats) -> bool + use<'l> {
+        cost_limit_of(self.scan_ranges, stats)
     }
 
     pub(super) fn limits<'l>(
@@ -539,7 +399,7 @@ pub(super) struct Prepayments<'s> {
 
 impl Prepayments<'_> {
     /// The charge of the next range, if it took one.
-    fn next(&mut self) -> Option<Paid> {
+    pub(super) fn next(&mut self) -> Option<Paid> {
         self.paid.pop_front().map(|(_, paid)| paid)
     }
 }
@@ -552,28 +412,21 @@ impl Drop for Prepayments<'_> {
     }
 }
 
+/// Whether what was read of one of these ranges costs as much as a page of that range may.
+pub(super) fn cost_limit_of<'l>(
+    scan_ranges: &[ScanRange],
+    stats: &'l [ScanStats],
+) -> impl Fn(&ScanStats) -> bool + use<'l> {
+    let meters = scan_ranges.iter().map(|scan_range| &scan_range.range.partition.meter);
+    let maxima: Vec<_> = meters.map(Meter::page_charge_max).collect();
+    move |_| {
+        let mut parts = maxima.iter().zip(stats);
+        parts.any(|(max, stats)| max.is_some_and(|max| charge_of(stats) >= max))
+    }
+}
+
 /// The charge for reading rows of one range.
-fn charge_of(stats: &ScanStats) -> Charge {
+pub(super) fn charge_of(stats: &ScanStats) -> Charge {
     let scanned = stats.scanned.get();
     ru::query(1, scanned.rows, scanned.bytes) + ru::index_entries(stats.entries.get())
-}
-
-/// The row of a range at which a page from `position` begins.
-fn start_of(position: &PagePosition, scan_range: &ScanRange) -> Bound<Vec<u8>> {
-    let RowPosition::Item { identity, rows } = &position.query.at else { return Bound::Unbounded };
-    let key = keys::row_of_identity(identity).to_vec();
-    match (key >= scan_range.lo, *rows) {
-        (false, _) => Bound::Unbounded,
-        (true, u64::MAX) => Bound::Excluded(key),
-        (true, _) => Bound::Included(key),
-    }
-}
-
-/// Whether an identity is at or behind the row at which a page begins.
-fn is_ahead(start: &Bound<Vec<u8>>, identity: &[u8]) -> bool {
-    match start {
-        Bound::Unbounded => true,
-        Bound::Included(key) => key.get(1..).is_some_and(|from| identity >= from),
-        Bound::Excluded(key) => key.get(1..).is_some_and(|from| identity > from),
-    }
 }

@@ -4,8 +4,8 @@ use query::Plan;
 use query::access::{Ranking, TextMatch, Total};
 use query::exec::Item;
 
-use super::ScanRange;
 use super::scan::Scan;
+use super::scope::ScanRange;
 use crate::Error;
 use crate::index::{Finder, Posting, PostingList, VectorFinder, WordFinder};
 use crate::partition::ScanStats;

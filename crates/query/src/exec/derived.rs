@@ -7,7 +7,9 @@ use crate::EvalError;
 use crate::plan::{Clauses, Input, Plan};
 
 use super::memory::Values;
-use super::{Execution, Item, Limits, Output, PageEnd, Position, Row, RowLookup, RowPosition};
+use super::{
+    Execution, Item, ItemOrder, Limits, Output, PageEnd, Position, Row, RowLookup, RowPosition,
+};
 
 /// The inner query in progress.
 pub(super) struct Derived<W> {
@@ -19,9 +21,9 @@ pub(super) struct Derived<W> {
 }
 
 impl<W> Derived<W> {
-    pub(super) fn new(inner: &Plan, plan: &Plan, start: Position) -> Self {
+    pub(super) fn new(inner: &Plan, plan: &Plan, start: Position, order: ItemOrder) -> Self {
         let limits = Limits { rows_max: usize::MAX, bytes_max: limits::QUERY_KEPT_BYTES_MAX };
-        let inner = Execution::new(inner.clone(), Position::default(), limits);
+        let inner = Execution::in_order(order, inner.clone(), Position::default(), limits);
         Self { inner, outer: plan.clone(), start, reached: None }
     }
 
@@ -58,7 +60,8 @@ pub(crate) fn outer_page<W>(
 ) -> Result<(PageEnd, RowPosition), EvalError> {
     let plan = Plan::new(Clauses { input: Input::Items, ..plan.clauses().clone() });
     let mut values = Values::new(rows.into_iter().filter_map(value_of).collect());
-    let mut outer = Execution::new(plan, start.clone(), out.limits_left());
+    let limits = out.limits_left();
+    let mut outer = Execution::in_order(ItemOrder::Number, plan, start.clone(), limits);
     let end = values.run(&mut outer, &start.at)?;
     let reached = outer.position(None);
     out.append_counted(&reached, outer.into_rows().into_iter().map(text_of));

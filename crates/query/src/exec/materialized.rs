@@ -21,7 +21,8 @@ use super::{
 /// The groups and rows so far.
 pub(super) struct Materialized {
     start: Start,
-    groups: BTreeMap<Vec<u8>, Group>,
+    /// With where each was first met: the number of the item, and which of its rows.
+    groups: BTreeMap<Vec<u8>, ((u64, u64), Group)>,
     /// Keyed by what makes a row distinct.
     rows: BTreeMap<Vec<u8>, FirstRow>,
     bytes: usize,
@@ -84,12 +85,17 @@ impl Materialized {
         let select = context.plan.select();
         let budget = context.budget();
         let value = item.read(&context.required.to_order)?;
+        let mut ordinal = 0;
         select.for_each_row(&Scope::of_item(&value), &budget, &mut |row| {
             match select.grouping() {
                 Some(grouping) => {
                     let keys = grouping.keys_of(row, &budget)?;
                     let group = self.groups.entry(group_key(&keys));
-                    let group = group.or_insert_with(|| Group::new(grouping, keys));
+                    let place = (item.number(), ordinal);
+                    ordinal += 1;
+                    let (first, group) =
+                        group.or_insert_with(|| (place, Group::new(grouping, keys)));
+                    *first = place.min(*first);
                     let before = group.bytes();
                     group.add(grouping, row, &budget)?;
                     self.bytes += group.bytes() - before + 1;
@@ -161,16 +167,18 @@ impl Materialized {
     fn add_partial_result<W>(&mut self, partial: PartialResult<W>) -> Result<(), EvalError> {
         let (key, tie) = match partial.at {
             RowPosition::Key { key, tie, .. } => (key, tie),
-            RowPosition::Start | RowPosition::Item { .. } => (Vec::new(), 0),
+            RowPosition::Start | RowPosition::Item { .. } | RowPosition::Number { .. } => {
+                (Vec::new(), 0)
+            }
         };
         match partial.content {
             // The key of a group without an order is its equality key.
             RowOrGroup::Group(group) => {
                 self.bytes += group.bytes();
                 match self.groups.entry(key) {
-                    Entry::Occupied(known) => known.into_mut().merge(group),
+                    Entry::Occupied(known) => known.into_mut().1.merge(group),
                     Entry::Vacant(vacant) => {
-                        vacant.insert(group);
+                        vacant.insert(((0, 0), group));
                     }
                 }
                 check_kept(self.bytes)
@@ -191,9 +199,11 @@ impl Materialized {
             && grouping.keys.is_empty()
             && self.groups.is_empty()
         {
-            self.groups.insert(Vec::new(), Group::new(grouping, Vec::new()));
+            self.groups.insert(Vec::new(), ((0, 0), Group::new(grouping, Vec::new())));
         }
-        for (tie, group) in (0..).zip(std::mem::take(&mut self.groups).into_values()) {
+        let mut groups: Vec<_> = std::mem::take(&mut self.groups).into_values().collect();
+        groups.sort_by_key(|(first, _)| *first);
+        for (tie, (_, group)) in (0..).zip(groups) {
             let values = group.into_values();
             let scope = Scope::EMPTY.with_group(select.outer(), &values);
             self.add_row(context, &scope, tie, &context.budget())?;

@@ -7,7 +7,8 @@ use crate::EvalError;
 use crate::plan::Plan;
 
 use super::{
-    Execution, Item, Limits, Next, PageEnd, Position, Row, RowLookup, RowPosition, Source,
+    Execution, Item, ItemOrder, Limits, Mode, Next, PageEnd, Position, Row, RowLookup, RowPosition,
+    Source,
 };
 
 /// Values that are used as items, numbered in order.
@@ -31,7 +32,8 @@ impl Values {
         limits: Limits,
     ) -> Result<(Vec<Row<Value>>, Option<Position>), EvalError> {
         let at = position.at.clone();
-        let mut execution = Execution::new(plan.clone(), position, limits);
+        let order = ItemOrder::Number;
+        let mut execution = Execution::in_order(order, plan.clone(), position, limits);
         let end = self.run(&mut execution, &at)?;
         let position = (end == PageEnd::Full).then(|| execution.position(None));
         Ok((execution.into_rows(), position))
@@ -51,8 +53,8 @@ impl Values {
             execution.look_up(self)?;
         }
         // The position of a query over another query is one among the rows of the inner query.
-        let is_derived = matches!(execution.mode, super::Mode::Derived(_));
-        self.next = if is_derived { 0 } else { first_of(at) };
+        let is_stream = matches!(execution.mode, Mode::Stream(_));
+        self.next = if is_stream { first_of(at) } else { 0 };
         let mut end = PageEnd::Exhausted;
         if execution.reads_items() {
             end = execution.pull(self)?;
@@ -66,9 +68,8 @@ impl Values {
 
 /// The first value that a page from `at` on needs.
 fn first_of(at: &RowPosition) -> usize {
-    let RowPosition::Item { identity, rows } = at else { return 0 };
-    let number = index_of(identity).unwrap_or(0);
-    number + usize::from(*rows == u64::MAX)
+    let RowPosition::Number { number, rows } = at else { return 0 };
+    usize::try_from(*number).unwrap_or(usize::MAX).saturating_add(usize::from(*rows == u64::MAX))
 }
 
 fn index_of(identity: &[u8]) -> Option<usize> {

@@ -9,6 +9,7 @@
 //! | [`ordered`] | one by one | the page | after a sort key and item |
 //! | [`sort`] | when all items were read | the keys of the page | after a sort key and item |
 //! | [`sorted_groups`] | when all items were read | the groups or distinct rows of the page | after a key |
+//! | [`first_met`] | when all items were read | the groups or distinct rows of the page, and keys of earlier ones | after an item |
 //! | [`materialized`] | when all items were read | all groups or distinct rows | after a sort key |
 //! | [`derived`] | when the inner query is done | the rows of the inner query | as the outer does |
 //!
@@ -16,6 +17,7 @@
 //! Positions name keys and items, never sources, so they stay valid however the items are divided.
 
 mod derived;
+mod first_met;
 mod materialized;
 pub mod memory;
 mod ordered;
@@ -41,6 +43,7 @@ use crate::{Budget, EvalError};
 
 use derived::Derived;
 pub(crate) use derived::outer_page;
+use first_met::FirstMet;
 use materialized::Materialized;
 pub(crate) use materialized::MaterializedMerge;
 use ordered::Ordered;
@@ -51,6 +54,7 @@ pub(crate) use sorted_groups::{can_order_by_key, write_group};
 use stream::Stream;
 
 pub use crate::group::Group;
+pub use first_met::Marks;
 pub use output::Row;
 pub use position::{CUT_BYTES, Position, ResumeValue, RowPosition};
 pub use seek::IndexStart;
@@ -96,8 +100,18 @@ pub enum Next<I> {
     End,
 }
 
-/// Items in the order of their identities, without those before the position of the page. For an
-/// [ordered execution](Execution::ordered), items in the order of their sort keys.
+/// The order in which an execution takes items.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ItemOrder {
+    /// The order of their identities.
+    #[default]
+    Identity,
+    /// The order of their numbers, in which they were created.
+    Number,
+}
+
+/// Items in the [order](ItemOrder) of the execution, without those before the position of the page.
+/// For an [ordered execution](Execution::ordered), items in the order of their sort keys.
 pub trait Source {
     /// The item as it is returned when a query selects all of it.
     type WholeItem;
@@ -146,6 +160,8 @@ pub struct PartialResult<W> {
     pub content: RowOrGroup<W>,
     /// Roughly how much memory it takes.
     pub bytes: usize,
+    /// The number of its first item.
+    pub number: u64,
 }
 
 /// What a partial result holds.
@@ -189,6 +205,7 @@ enum Mode<W> {
     Ordered(Ordered),
     Sort(Sort),
     SortedGroups(SortedGroups),
+    FirstMet(FirstMet),
     Materialized(Materialized),
     Derived(Box<Derived<W>>),
 }
@@ -196,11 +213,78 @@ enum Mode<W> {
 type PageFlow = ControlFlow<PageEnd>;
 
 impl<W> Execution<W> {
-    /// A page of `plan` that starts at `position`.
+    /// A page of `plan` that starts at `position`, from items in the order of their identities.
     pub fn new(plan: Plan, position: Position, limits: Limits) -> Self {
+        Self::in_order(ItemOrder::Identity, plan, position, limits)
+    }
+
+    /// The same, from items in this order.
+    pub fn in_order(order: ItemOrder, plan: Plan, position: Position, limits: Limits) -> Self {
         let out = Output::new(&plan, &position, limits);
-        let mode = Mode::of(&plan, position, &out);
+        let mode = Mode::of(&plan, position, &out, order);
         Self { context: PageContext::of(plan), out, mode }
+    }
+
+    /// Begins the items of the next range, which come in this order if rows have the [order of their
+    /// items](Plan::row_order). The position of the page is in the first range. If the page has `all`
+    /// of the range from its beginning, [`Execution::end_range`] puts the rows into the order of item numbers.
+    pub fn begin_range(&mut self, order: ItemOrder, all: bool) {
+        match &mut self.mode {
+            Mode::Stream(stream) => {
+                stream.begin_range(order);
+                let clauses = self.context.plan.clauses();
+                let takes_some = clauses.top.is_some() || clauses.window.is_some();
+                self.out.note_places(all && !takes_some && order == ItemOrder::Identity);
+            }
+            Mode::FirstMet(first_met) => first_met.begin_range(!all),
+            Mode::Derived(derived) => derived.inner.begin_range(order, all),
+            Mode::Single { .. }
+            | Mode::Ordered(_)
+            | Mode::Sort(_)
+            | Mode::SortedGroups(_)
+            | Mode::Materialized(_) => {}
+        }
+    }
+
+    /// Begins items of which only the groups matter that earlier pages have returned.
+    pub fn begin_marks(&mut self, marks: Marks) {
+        if let Mode::FirstMet(first_met) = &mut self.mode {
+            first_met.begin_marks(marks);
+        }
+    }
+
+    /// Ends a range of which all items were taken.
+    pub fn end_range(&mut self) {
+        self.out.sort_by_place();
+    }
+
+    /// Whether the position of the page is in the range that was begun last.
+    pub fn has_begun_range(&self) -> bool {
+        match &self.mode {
+            Mode::Stream(stream) => stream.has_begun_range(),
+            Mode::Single { .. }
+            | Mode::Ordered(_)
+            | Mode::Sort(_)
+            | Mode::SortedGroups(_)
+            | Mode::FirstMet(_)
+            | Mode::Materialized(_)
+            | Mode::Derived(_) => true,
+        }
+    }
+
+    /// Which of the ranges the position of the page is in, for groups and distinct rows in the order
+    /// in which they are first met.
+    pub fn range_reached(&self) -> usize {
+        match &self.mode {
+            Mode::FirstMet(first_met) => first_met.range_reached(),
+            Mode::Single { .. }
+            | Mode::Stream(_)
+            | Mode::Ordered(_)
+            | Mode::Sort(_)
+            | Mode::SortedGroups(_)
+            | Mode::Materialized(_)
+            | Mode::Derived(_) => 0,
+        }
     }
 
     /// The same, for sources whose items come in the order of their sort keys and, among equal
@@ -283,7 +367,7 @@ impl<W> Execution<W> {
             Mode::SortedGroups(sorted_groups) => sorted_groups.start().is_cut(),
             // These look it up once all rows are known.
             Mode::Materialized(_) | Mode::Derived(_) => false,
-            Mode::Single { .. } | Mode::Stream(_) => false,
+            Mode::Single { .. } | Mode::Stream(_) | Mode::FirstMet(_) => false,
         }
     }
 
@@ -299,6 +383,7 @@ impl<W> Execution<W> {
                 Mode::SortedGroups(sorted_groups) => sorted_groups.look_up(&self.context, &item)?,
                 Mode::Single { .. }
                 | Mode::Stream(_)
+                | Mode::FirstMet(_)
                 | Mode::Materialized(_)
                 | Mode::Derived(_) => true,
             };
@@ -336,6 +421,9 @@ impl<W> Execution<W> {
             Mode::Sort(sort) => sort.take(&self.context, item).map(PageFlow::Continue),
             Mode::SortedGroups(sorted_groups) => {
                 sorted_groups.take(&self.context, item).map(PageFlow::Continue)
+            }
+            Mode::FirstMet(first_met) => {
+                first_met.take(&self.context, item).map(PageFlow::Continue)
             }
             Mode::Materialized(materialized) => {
                 materialized.take(&self.context, item).map(PageFlow::Continue)
@@ -388,6 +476,7 @@ impl<W> Execution<W> {
             Mode::SortedGroups(sorted_groups) => {
                 Ok(sorted_groups.finish(&self.context, &mut self.out)?)
             }
+            Mode::FirstMet(first_met) => Ok(first_met.finish(&self.context, &mut self.out)?),
             Mode::Materialized(materialized) => {
                 Ok(materialized.finish(&self.context, &mut self.out)?)
             }
@@ -396,18 +485,24 @@ impl<W> Execution<W> {
     }
 
     /// Where the next page continues. A paused source has read all items up to `looked_at`.
-    pub fn position(&self, looked_at: Option<&[u8]>) -> Position {
+    pub fn position(&self, looked_at: Option<&RowPosition>) -> Position {
         let at = match (&self.mode, looked_at) {
-            (Mode::Stream(stream), Some(identity)) => stream.position_beyond(identity),
+            (Mode::Stream(stream), Some(looked_at)) => stream.position_beyond(looked_at),
             (Mode::Stream(stream), None) => stream.position(),
             (Mode::Ordered(ordered), _) => ordered.position(),
             (Mode::Sort(sort), _) => sort.position(),
             (Mode::SortedGroups(sorted_groups), _) => sorted_groups.position(),
+            (Mode::FirstMet(first_met), _) => first_met.position(),
             (Mode::Materialized(materialized), _) => materialized.position(),
             (Mode::Derived(derived), _) => derived.position(),
             (Mode::Single { .. }, _) => RowPosition::Start,
         };
         self.out.position(at)
+    }
+
+    /// Where the next page continues, if that is at the beginning of a range.
+    pub fn position_between_ranges(&self) -> Position {
+        self.out.position(RowPosition::Start)
     }
 
     /// The page to be merged with others, if partial results were
@@ -422,7 +517,45 @@ impl<W> Execution<W> {
     }
 }
 
+/// What the rows of a query are in the order of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RowOrder {
+    /// Their items.
+    Items,
+    /// The first item of each group or distinct row.
+    FirstItems,
+    /// Keys of their own.
+    Keys,
+}
+
 impl Plan {
+    /// What rows are in the order of.
+    pub fn row_order(&self) -> RowOrder {
+        let clauses = self.clauses();
+        match &clauses.input {
+            Input::Nothing => return RowOrder::Keys,
+            Input::Items => {}
+            Input::Rows(inner) => return inner.row_order(),
+        }
+        if !clauses.order.is_empty() {
+            return RowOrder::Keys;
+        }
+        if clauses.select.is_row_by_row() {
+            return RowOrder::Items;
+        }
+        let is_one_group =
+            clauses.select.grouping().is_some_and(|grouping| grouping.keys.is_empty());
+        match can_order_by_key(self) && !is_one_group {
+            true => RowOrder::FirstItems,
+            false => RowOrder::Keys,
+        }
+    }
+
+    /// Whether the query runs over the rows of another one, among which its positions are.
+    pub fn is_derived(&self) -> bool {
+        matches!(self.clauses().input, Input::Rows(_))
+    }
+
     /// Whether rows are known one by one, in the order of their items.
     pub fn is_stream(&self) -> bool {
         let clauses = self.clauses();
@@ -452,21 +585,24 @@ impl Plan {
 }
 
 impl<W> Mode<W> {
-    fn of(plan: &Plan, position: Position, out: &Output<W>) -> Self {
+    fn of(plan: &Plan, position: Position, out: &Output<W>, order: ItemOrder) -> Self {
         let clauses = plan.clauses();
         let select = &clauses.select;
         match &clauses.input {
             Input::Nothing => return Mode::Single { is_done: false },
             Input::Items => {}
             Input::Rows(inner) => {
-                return Mode::Derived(Box::new(Derived::new(inner, plan, position)));
+                return Mode::Derived(Box::new(Derived::new(inner, plan, position, order)));
             }
         }
         if select.is_row_by_row() {
             return match clauses.order.is_empty() {
-                true => Mode::Stream(Stream::new(position.at)),
+                true => Mode::Stream(Stream::new(position.at, order)),
                 false => Mode::Sort(Sort::new(position, out.rows_ahead())),
             };
+        }
+        if order == ItemOrder::Number && plan.row_order() == RowOrder::FirstItems {
+            return Mode::FirstMet(FirstMet::new(position, out.rows_ahead()));
         }
         match can_order_by_key(plan) {
             true => Mode::SortedGroups(SortedGroups::new(position, out.rows_ahead())),

@@ -31,6 +31,11 @@ pub(crate) struct Output<W> {
     wanted: u64,
     skipped: u64,
     returned: u64,
+    /// Where the rows after the first `places_from` were met, if they are to be sorted by that.
+    places: Option<Vec<(u64, u64)>>,
+    places_from: usize,
+    /// Where the next row is met: the number of its item, and which of the rows of that item.
+    place: (u64, u64),
     /// The value read for the last item that the filter was tested on; its memory is reused.
     scratch: Value,
 }
@@ -46,6 +51,9 @@ impl<W> Output<W> {
             wanted: plan.rows_max(),
             skipped: position.skipped,
             returned: position.returned,
+            places: None,
+            places_from: 0,
+            place: (0, 0),
             scratch: Value::Null,
         }
     }
@@ -63,6 +71,34 @@ impl<W> Output<W> {
     /// Keeps rows and groups as partial results, with the positions to merge them by.
     pub(super) fn keep_partial_results(&mut self) {
         self.partial_results = Some(Vec::new());
+    }
+
+    /// Notes where rows are met from here on, if they are to be [sorted](Self::sort_by_place).
+    pub(crate) fn note_places(&mut self, wanted: bool) {
+        self.places = (wanted && self.partial_results.is_none()).then(Vec::new);
+        self.places_from = self.rows.len();
+    }
+
+    /// Begins the rows of an item.
+    pub(super) fn begin_item(&mut self, number: u64) {
+        self.place = (number, 0);
+    }
+
+    /// Where the next row is met.
+    pub(crate) fn set_place(&mut self, place: (u64, u64)) {
+        self.place = place;
+    }
+
+    /// Sorts rows by where they were met, if that was noted.
+    pub(crate) fn sort_by_place(&mut self) {
+        let Some(places) = self.places.take() else { return };
+        if places.is_sorted() {
+            return;
+        }
+        let rows = self.rows.split_off(self.places_from.min(self.rows.len()));
+        let mut placed: Vec<_> = places.into_iter().zip(rows).collect();
+        placed.sort_by_key(|(place, _)| *place);
+        self.rows.extend(placed.into_iter().map(|(_, row)| row));
     }
 
     /// Whether it keeps partial results, with groups that are not yet rows.
@@ -109,8 +145,12 @@ impl<W> Output<W> {
                 at: at(),
                 content: RowOrGroup::Row(row),
                 bytes,
+                number: self.place.0,
             }),
             None => self.rows.push(row),
+        }
+        if let Some(places) = &mut self.places {
+            places.push(self.place);
         }
         self.bytes += bytes;
         self.returned += 1;
@@ -125,7 +165,8 @@ impl<W> Output<W> {
     pub(super) fn push_group(&mut self, group: Group, at: RowPosition) {
         let bytes = group.bytes();
         if let Some(partial_results) = &mut self.partial_results {
-            partial_results.push(PartialResult { at, content: RowOrGroup::Group(group), bytes });
+            let (content, number) = (RowOrGroup::Group(group), self.place.0);
+            partial_results.push(PartialResult { at, content, bytes, number });
         }
         self.bytes += bytes;
         self.returned += 1;

@@ -69,6 +69,13 @@ pub enum RowPosition {
         /// How many of its rows are done; `u64::MAX` = all.
         rows: u64,
     },
+    /// In the order of item numbers.
+    Number {
+        /// Number of an item.
+        number: u64,
+        /// How many of its rows are done; `u64::MAX` = all.
+        rows: u64,
+    },
     /// In the order of keys: of ORDER BY, of groups, of distinct rows.
     Key {
         /// The key, or a prefix of it.
@@ -166,7 +173,7 @@ impl StartRow {
     fn of(at: RowPosition) -> Option<(Self, Option<[u8; CUT_BYTES]>)> {
         match at {
             RowPosition::Key { key, cut, tie, rows } => Some((Self { key, tie, rows }, cut)),
-            RowPosition::Start | RowPosition::Item { .. } => None,
+            RowPosition::Start | RowPosition::Item { .. } | RowPosition::Number { .. } => None,
         }
     }
 }
@@ -176,6 +183,11 @@ impl Start {
         let Some((row, cut)) = StartRow::of(position.at) else { return Self::default() };
         let floor = position.floor.and_then(StartRow::of).map(|(floor, _)| floor);
         Self { row: Some(row), cut, floor: floor.filter(|_| cut.is_some()) }
+    }
+
+    /// Whether the page begins behind other rows.
+    pub(super) fn is_set(&self) -> bool {
+        self.row.is_some()
     }
 
     /// Whether only a prefix of the key is known.

@@ -20,12 +20,15 @@ use super::{
 /// The groups or rows of the page so far.
 pub(super) struct SortedGroups {
     start: Start,
-    entries: BTreeMap<Vec<u8>, Entry>,
+    entries: BTreeMap<Vec<u8>, (Place, Entry)>,
     entries_max: usize,
     bytes: usize,
     has_more: bool,
     reached: Option<RowPosition>,
 }
+
+/// Where a group or row was first met: the number of the item, and which of its rows.
+type Place = (u64, u64);
 
 enum Entry {
     Group(Group),
@@ -83,7 +86,8 @@ impl SortedGroups {
         context: &PageContext,
         item: &I,
     ) -> Result<(), I::Error> {
-        Ok(self.take_value(context, &item.read(&context.required.to_order)?)?)
+        let value = item.read(&context.required.to_order)?;
+        Ok(self.take_rows(context, item.number(), &value)?)
     }
 
     pub(super) fn take_value(
@@ -91,9 +95,21 @@ impl SortedGroups {
         context: &PageContext,
         item: &Value,
     ) -> Result<(), EvalError> {
+        self.take_rows(context, 0, item)
+    }
+
+    fn take_rows(
+        &mut self,
+        context: &PageContext,
+        number: u64,
+        item: &Value,
+    ) -> Result<(), EvalError> {
         let grouping = context.plan.select().grouping();
+        let mut row = 0;
         for_each_key(context, item, &mut |key, content, budget| {
-            self.add(grouping, key, content, budget)
+            let place = (number, row);
+            row += 1;
+            self.add(grouping, place, key, content, budget)
         })
     }
 
@@ -124,16 +140,17 @@ impl SortedGroups {
     fn only_group(&mut self, context: &PageContext) -> Option<&mut Group> {
         let grouping = context.plan.select().grouping()?;
         self.start.rows_done(&[], 0)?;
-        let new = || Entry::Group(Group::new(grouping, Vec::new()));
+        let new = || ((0, 0), Entry::Group(Group::new(grouping, Vec::new())));
         match self.entries.entry(Vec::new()).or_insert_with(new) {
-            Entry::Group(group) => Some(group),
-            Entry::Row(_) => None,
+            (_, Entry::Group(group)) => Some(group),
+            (_, Entry::Row(_)) => None,
         }
     }
 
     fn add(
         &mut self,
         grouping: Option<&Grouping>,
+        place: Place,
         key: Vec<u8>,
         content: KeyedRow<'_>,
         budget: &Budget,
@@ -146,7 +163,11 @@ impl SortedGroups {
             self.has_more = true;
             return Ok(());
         }
-        match (self.entries.get_mut(&key), content, grouping) {
+        let known = self.entries.get_mut(&key).map(|(first, entry)| {
+            *first = place.min(*first);
+            entry
+        });
+        match (known, content, grouping) {
             (Some(Entry::Group(group)), KeyedRow::Group { row, .. }, Some(grouping)) => {
                 let before = group.bytes();
                 group.add(grouping, row, budget)?;
@@ -156,13 +177,13 @@ impl SortedGroups {
                 let mut group = Group::new(grouping, keys);
                 group.add(grouping, row, budget)?;
                 self.bytes += group.bytes() + key.len();
-                self.entries.insert(key, Entry::Group(group));
+                self.entries.insert(key, (place, Entry::Group(group)));
             }
             (None, KeyedRow::Row(value), _) => {
                 let mut row = Vec::with_capacity(64);
                 json::write(&value, &mut row);
                 self.bytes += row.len() + key.len();
-                self.entries.insert(key, Entry::Row(row));
+                self.entries.insert(key, (place, Entry::Row(row)));
             }
             _ => {}
         }
@@ -180,7 +201,7 @@ impl SortedGroups {
                 || sorted_groups.bytes > PAGE_MEMORY_BYTES_MAX
         };
         while self.entries.len() > 1 && is_over(self) {
-            if let Some((key, entry)) = self.entries.pop_last() {
+            if let Some((key, (_, entry))) = self.entries.pop_last() {
                 self.bytes -= key.len() + entry.bytes();
                 self.has_more = true;
             }
@@ -199,9 +220,16 @@ impl SortedGroups {
             && self.entries.is_empty()
             && self.start.rows_done(&[], 0).is_some()
         {
-            self.entries.insert(Vec::new(), Entry::Group(Group::new(grouping, Vec::new())));
+            let group = Entry::Group(Group::new(grouping, Vec::new()));
+            self.entries.insert(Vec::new(), ((0, 0), group));
         }
-        for (key, entry) in std::mem::take(&mut self.entries) {
+        // A result that is complete on its first page comes in the order in which it is first met.
+        let clauses = context.plan.clauses();
+        let takes_some = clauses.top.is_some() || clauses.window.is_some();
+        let is_all = !self.start.is_set() && !self.has_more && !takes_some;
+        out.note_places(is_all && clauses.order.is_empty());
+        for (key, (place, entry)) in std::mem::take(&mut self.entries) {
+            out.set_place(place);
             if out.is_satisfied() {
                 return Ok(PageEnd::Satisfied);
             }
@@ -222,6 +250,7 @@ impl SortedGroups {
             }
             self.reached = Some(at);
         }
+        out.sort_by_place();
         Ok(match self.has_more {
             _ if out.is_satisfied() => PageEnd::Satisfied,
             true => PageEnd::Full,
@@ -256,18 +285,19 @@ impl Entry {
 }
 
 /// The row or group of a key.
-enum KeyedRow<'r> {
+pub(super) enum KeyedRow<'r> {
     /// A row of the group with these keys.
     Group { keys: Vec<Option<Value>>, row: &'r Scope<'r> },
     /// A row.
     Row(Value),
 }
 
-type VisitKey<'v> = dyn FnMut(Vec<u8>, KeyedRow<'_>, &Budget) -> Result<(), EvalError> + 'v;
+pub(super) type VisitKey<'v> =
+    dyn FnMut(Vec<u8>, KeyedRow<'_>, &Budget) -> Result<(), EvalError> + 'v;
 
 /// Calls `visit` with the key of each row of an item: its sort keys, then its equality key or that
 /// of its group.
-fn for_each_key(
+pub(super) fn for_each_key(
     context: &PageContext,
     item: &Value,
     visit: &mut VisitKey<'_>,

@@ -7,24 +7,37 @@ use model::Value;
 use crate::eval::{Flow, Scope};
 use crate::{Budget, EvalError};
 
-use super::{Item, Output, PageContext, PageEnd, PageFlow, Row, RowPosition};
+use super::{Item, ItemOrder, Output, PageContext, PageEnd, PageFlow, Row, RowPosition};
 
-/// The progress of the stream.
+/// The progress of the stream within a range.
 pub(super) struct Stream {
+    order: ItemOrder,
+    /// Where the page begins in this range.
+    start: RowPosition,
+    /// Whether `start` is behind this range.
+    is_next_range: bool,
+    /// Whether an item of this range was taken.
+    has_begun: bool,
+    /// The last item.
     identity: Vec<u8>,
-    /// How many rows of the item at `identity` are done; `u64::MAX` = all.
+    number: u64,
+    /// How many of its rows are done; `u64::MAX` = all.
     rows: u64,
-    is_started: bool,
 }
 
 impl Stream {
-    pub(super) fn new(at: RowPosition) -> Self {
-        match at {
-            RowPosition::Item { identity, rows } => Self { identity, rows, is_started: true },
-            RowPosition::Start | RowPosition::Key { .. } => {
-                Self { identity: Vec::new(), rows: 0, is_started: false }
-            }
+    pub(super) fn new(start: RowPosition, order: ItemOrder) -> Self {
+        let (is_next_range, has_begun) = (false, false);
+        Self { order, start, is_next_range, has_begun, identity: Vec::new(), number: 0, rows: 0 }
+    }
+
+    /// Begins the items of a range. The position of the page is in the first one.
+    pub(super) fn begin_range(&mut self, order: ItemOrder) {
+        if std::mem::replace(&mut self.is_next_range, true) {
+            self.start = RowPosition::Start;
         }
+        self.order = order;
+        self.has_begun = false;
     }
 
     pub(super) fn take<I: Item>(
@@ -36,13 +49,20 @@ impl Stream {
         if out.is_full() {
             return Ok(PageFlow::Break(PageEnd::Full));
         }
-        let done = if item.identity() == self.identity { self.rows } else { 0 };
-        let at = |rows| RowPosition::Item { identity: item.identity().to_vec(), rows };
+        let (order, number) = (self.order, item.number());
+        let done = self.rows_done(item);
+        let at = |rows| position_of(order, item.identity(), number, rows);
+        out.begin_item(number);
         let rest = rows_of_item(context, out, item, done, at)?;
-        self.identity.clear();
-        self.identity.extend_from_slice(item.identity());
+        match order {
+            ItemOrder::Identity => {
+                self.identity.clear();
+                self.identity.extend_from_slice(item.identity());
+            }
+            ItemOrder::Number => self.number = number,
+        }
         self.rows = rest.unwrap_or(u64::MAX);
-        self.is_started = true;
+        self.has_begun = true;
         Ok(match rest {
             _ if out.is_satisfied() => PageFlow::Break(PageEnd::Satisfied),
             Some(_) => PageFlow::Break(PageEnd::Full),
@@ -50,19 +70,47 @@ impl Stream {
         })
     }
 
-    pub(super) fn position(&self) -> RowPosition {
-        match self.is_started {
-            true => RowPosition::Item { identity: self.identity.clone(), rows: self.rows },
-            false => RowPosition::Start,
+    /// How many rows of an item earlier pages have returned.
+    fn rows_done<I: Item>(&self, item: &I) -> u64 {
+        match &self.start {
+            _ if self.has_begun => 0,
+            RowPosition::Item { identity, rows } if item.identity() == identity => *rows,
+            RowPosition::Number { number, rows } if item.number() == *number => *rows,
+            RowPosition::Start
+            | RowPosition::Item { .. }
+            | RowPosition::Number { .. }
+            | RowPosition::Key { .. } => 0,
         }
     }
 
-    /// The position once all items up to `identity` were read.
-    pub(super) fn position_beyond(&self, identity: &[u8]) -> RowPosition {
-        match self.is_started && self.identity.as_slice() >= identity {
-            true => self.position(),
-            false => RowPosition::Item { identity: identity.to_vec(), rows: u64::MAX },
+    /// Whether the position is one in this range.
+    pub(super) fn has_begun_range(&self) -> bool {
+        self.has_begun
+    }
+
+    pub(super) fn position(&self) -> RowPosition {
+        match self.has_begun {
+            true => position_of(self.order, &self.identity, self.number, self.rows),
+            false => self.start.clone(),
         }
+    }
+
+    /// The position once all items of the range up to `looked_at` were read.
+    pub(super) fn position_beyond(&self, looked_at: &RowPosition) -> RowPosition {
+        let is_further = self.has_begun
+            && match looked_at {
+                RowPosition::Item { identity, .. } => self.identity >= *identity,
+                RowPosition::Number { number, .. } => self.number >= *number,
+                RowPosition::Start | RowPosition::Key { .. } => true,
+            };
+        if is_further { self.position() } else { looked_at.clone() }
+    }
+}
+
+fn position_of(order: ItemOrder, identity: &[u8], number: u64, rows: u64) -> RowPosition {
+    match order {
+        ItemOrder::Identity => RowPosition::Item { identity: identity.to_vec(), rows },
+        ItemOrder::Number => RowPosition::Number { number, rows },
     }
 }
 

@@ -136,7 +136,7 @@ fn rows_of_a_join_are_cut_between_pages() {
 }
 
 #[test]
-fn groups_come_in_the_order_of_their_keys() {
+fn groups_come_in_the_order_in_which_they_are_first_met() {
     let items = numbered(10);
     let count = AggregateCall { aggregate: Aggregate::Count, operand: path(&["id"]) };
     let sum = AggregateCall { aggregate: Aggregate::Sum, operand: path(&["n"]) };

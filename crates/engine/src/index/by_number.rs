@@ -1,0 +1,249 @@
+//! Rows of some ranges in the order of their numbers, in which they were created.
+//!
+//! The heads of all rows are read and put in order. Where there are so many that they take too much
+//! memory, those with the lowest numbers are kept, and the others read again behind them.
+
+use std::ops::Range;
+
+use query::exec::RowPosition;
+use query::stopwatch::Phase;
+use storage::{Dir, KeyRange};
+
+use super::find::Posting;
+use super::source::AnyRow;
+use crate::Error;
+use crate::partition::{FetchedRow, ScanContext, ScanLimits, ScannedRow};
+use crate::planted::{Bug, is_planted};
+use crate::row::RowHead;
+
+/// Most rows that are kept at a time.
+const KEPT_MAX: usize = 65_536;
+/// Most bytes of their keys and values.
+const KEPT_BYTES_MAX: usize = 32 * 1024 * 1024;
+/// Most bytes of values that are kept; later ones are looked up again.
+const VALUE_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// Rows of several ranges in the order of their numbers.
+pub(crate) struct NumberedRows<'v> {
+    parts: Vec<Part<'v>>,
+    limits: ScanLimits<'v>,
+    /// The least number that is returned.
+    from: u64,
+    kept: Vec<Kept>,
+    /// Keys and values of the rows that are kept.
+    bytes: Vec<u8>,
+    /// Which one is next.
+    next: usize,
+    /// The greatest number that is kept, if rows with greater ones were left out.
+    left_out: Option<u64>,
+    passed: u64,
+    last: Option<u64>,
+    has_stopped: bool,
+}
+
+/// The rows of one range.
+struct Part<'v> {
+    context: ScanContext<'v>,
+    rows: PartRows,
+}
+
+enum PartRows {
+    /// All of them between two keys.
+    Scanned(Vec<u8>, Vec<u8>),
+    /// Those that an index named.
+    PostingList(Vec<Posting>),
+}
+
+/// A row whose turn comes.
+struct Kept {
+    number: u64,
+    part: usize,
+    identity: Range<usize>,
+    value: Option<Range<usize>>,
+}
+
+/// What comes next.
+enum NextNumbered {
+    /// The row that is kept here.
+    Kept(usize),
+    Fetched(FetchedRow),
+    Pause,
+    End,
+}
+
+impl<'v> NumberedRows<'v> {
+    pub(crate) fn new(limits: ScanLimits<'v>, start: &RowPosition) -> Self {
+        let from = match start {
+            RowPosition::Number { number, rows: u64::MAX } => number.saturating_add(1),
+            RowPosition::Number { number, .. } => *number,
+            RowPosition::Start | RowPosition::Item { .. } | RowPosition::Key { .. } => 0,
+        };
+        Self {
+            parts: Vec::new(),
+            limits,
+            from,
+            kept: Vec::new(),
+            bytes: Vec::new(),
+            next: 0,
+            left_out: None,
+            passed: 0,
+            last: None,
+            has_stopped: false,
+        }
+    }
+
+    /// Adds the rows of a range between two keys.
+    pub(crate) fn add_rows(&mut self, context: ScanContext<'v>, lo: &[u8], hi: &[u8]) {
+        let rows = PartRows::Scanned(lo.to_vec(), hi.to_vec());
+        self.parts.push(Part { context, rows });
+    }
+
+    /// Adds the rows of a range that an index named.
+    pub(crate) fn add_postings(&mut self, context: ScanContext<'v>, postings: Vec<Posting>) {
+        self.parts.push(Part { context, rows: PartRows::PostingList(postings) });
+    }
+
+    /// Reads the heads of all rows, and keeps those that come next.
+    pub(crate) fn load(&mut self) -> Result<(), Error> {
+        self.kept.clear();
+        self.bytes.clear();
+        (self.next, self.left_out) = (0, None);
+        let parts = std::mem::take(&mut self.parts);
+        let loaded = parts.iter().enumerate().try_for_each(|(at, part)| self.load_part(at, part));
+        self.parts = parts;
+        loaded?;
+        self.kept.sort_unstable_by_key(|kept| kept.number);
+        Ok(())
+    }
+
+    fn load_part(&mut self, at: usize, part: &Part<'v>) -> Result<(), Error> {
+        match &part.rows {
+            PartRows::Scanned(lo, hi) => {
+                let ScanContext { view, partition, reader, .. } = part.context;
+                let mut cursor = view.scan(partition, KeyRange::half_open(lo, hi), Dir::Fwd)?;
+                let mut passed = 0;
+                while let Some((key, value)) = cursor.next()? {
+                    self.limits.check_deadline(passed)?;
+                    passed += 1;
+                    let head = RowHead::decode(value).ok_or_else(|| {
+                        Error::Internal("the head of a row can't be read".to_owned())
+                    })?;
+                    if self.is_wanted(head.number) && !reader.is_expired(&head) {
+                        let identity = key.get(1..).unwrap_or_default();
+                        self.keep(head.number, at, identity, Some(value));
+                    }
+                }
+            }
+            PartRows::PostingList(postings) => {
+                for Posting { number, identity } in postings {
+                    if self.is_wanted(*number) {
+                        self.keep(*number, at, identity, None);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn is_wanted(&self, number: u64) -> bool {
+        number >= self.from && self.left_out.is_none_or(|greatest| number <= greatest)
+    }
+
+    fn keep(&mut self, number: u64, part: usize, identity: &[u8], value: Option<&[u8]>) {
+        let identity = self.push(identity);
+        let value = value
+            .filter(|value| self.bytes.len() + value.len() <= VALUE_BYTES_MAX)
+            .map(|value| self.push(value));
+        self.kept.push(Kept { number, part, identity, value });
+        if self.kept.len() > KEPT_MAX || self.bytes.len() > KEPT_BYTES_MAX {
+            self.leave_out_half();
+        }
+    }
+
+    fn push(&mut self, bytes: &[u8]) -> Range<usize> {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(bytes);
+        start..self.bytes.len()
+    }
+
+    /// Leaves out the rows with the greater numbers, and all values.
+    fn leave_out_half(&mut self) {
+        let half = (self.kept.len() / 2).max(1);
+        if half < self.kept.len() {
+            self.kept.select_nth_unstable_by_key(half, |kept| kept.number);
+            self.kept.truncate(half);
+        }
+        self.left_out = self.kept.iter().map(|kept| kept.number).max();
+        let bytes = std::mem::take(&mut self.bytes);
+        for kept in &mut self.kept {
+            let start = self.bytes.len();
+            self.bytes.extend_from_slice(&bytes[kept.identity.clone()]);
+            (kept.identity, kept.value) = (start..self.bytes.len(), None);
+        }
+    }
+
+    /// The position behind the row read last, if the caller has taken every row.
+    pub(crate) fn last_read(&self) -> Option<RowPosition> {
+        let is_taken = self.has_stopped || is_planted(Bug::PageEndPassed);
+        let number = self.last.filter(|_| is_taken)?;
+        Some(RowPosition::Number { number, rows: u64::MAX })
+    }
+
+    /// Moves to the next row.
+    fn advance(&mut self) -> Result<NextNumbered, Error> {
+        loop {
+            let is_over = match self.parts.first() {
+                Some(part) => self.limits.is_over(self.passed, part.context.stats)?,
+                None => false,
+            };
+            if is_over {
+                self.has_stopped = true;
+                return Ok(NextNumbered::Pause);
+            }
+            let Some(kept) = self.kept.get(self.next) else {
+                match self.left_out {
+                    Some(greatest) => {
+                        self.from = greatest.saturating_add(1);
+                        self.load()?;
+                        continue;
+                    }
+                    None => {
+                        self.has_stopped = true;
+                        return Ok(NextNumbered::End);
+                    }
+                }
+            };
+            self.passed += 1;
+            self.next += 1;
+            self.limits.next_row();
+            self.last = Some(kept.number);
+            let context = self.parts[kept.part].context;
+            if kept.value.is_some() {
+                context.stats.count_scanned();
+                return Ok(NextNumbered::Kept(self.next - 1));
+            }
+            let identity = &self.bytes[kept.identity.clone()];
+            let row = self.limits.of_row(Phase::Loading, || context.fetch(identity))?;
+            if let Some(row) = context.live(row) {
+                return Ok(NextNumbered::Fetched(row));
+            }
+        }
+    }
+
+    /// The next row, or why there is none.
+    pub(crate) fn next(&mut self) -> Result<query::exec::Next<AnyRow<'_>>, Error> {
+        Ok(match self.advance()? {
+            NextNumbered::Kept(at) => query::exec::Next::Item(AnyRow::Scanned(self.row(at)?)),
+            NextNumbered::Fetched(row) => query::exec::Next::Item(AnyRow::Fetched(row)),
+            NextNumbered::Pause => query::exec::Next::Pause,
+            NextNumbered::End => query::exec::Next::End,
+        })
+    }
+
+    fn row(&self, at: usize) -> Result<ScannedRow<'_>, Error> {
+        let Kept { part, identity, value, .. } = &self.kept[at];
+        let value = value.clone().unwrap_or_default();
+        let context = &self.parts[*part].context;
+        ScannedRow::read(context, &self.bytes[identity.clone()], &self.bytes[value])
+    }
+}
