@@ -257,9 +257,8 @@ fn autoscale_settings(max: u32, increment_percent: u32) -> Value {
     out.insert("maximumTierThroughput", number(0));
     out.insert("autoUpgrade", false.into());
     out.insert("maxThroughput", number(max));
-    if increment_percent > 0 {
-        let policy = nested("incrementPercent", number(increment_percent));
-        out.insert("autoUpgradePolicy", nested("throughputPolicy", policy));
-    }
+    // The Python SDK changes the policy that it was given, so there has to be one.
+    let policy = nested("incrementPercent", number(increment_percent));
+    out.insert("autoUpgradePolicy", nested("throughputPolicy", policy));
     out.into()
 }
