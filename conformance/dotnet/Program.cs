@@ -31,7 +31,7 @@ foreach (var type in typeof(Suite).Assembly.GetTypes().Where(type => type.IsSubc
             Exception? error = null;
             try
             {
-                await ((Task)test.Invoke(suite, null)!).WaitAsync(TimeSpan.FromMinutes(1));
+                await ((Task)test.Invoke(suite, null)!).WaitAsync(suite.Patience);
             }
             catch (Exception caught)
             {

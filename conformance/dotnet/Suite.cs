@@ -21,6 +21,9 @@ public abstract class Suite
 
     public virtual string[] Transports => ["http", "https"];
 
+    /// <summary>How long one test may take.</summary>
+    public virtual TimeSpan Patience => TimeSpan.FromMinutes(1);
+
     public virtual Task Open(Server server, string transport)
     {
         (Server, Transport) = (server, transport);

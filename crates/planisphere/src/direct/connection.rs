@@ -127,7 +127,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// Takes the answers of requests that were not answered at once.
     fn collect(&mut self, cx: &mut Context<'_>) -> bool {
         let mut any = false;
-        while let Poll::Ready(Some(answer)) = self.requests.poll_join_next(cx) {
+        while !self.requests.is_empty()
+            && let Poll::Ready(Some(answer)) = self.requests.poll_join_next(cx)
+        {
             any = true;
             match answer {
                 Ok(answer) => self.send(answer),
@@ -207,7 +209,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// The next head, if it is complete.
     fn take_head(&mut self) -> Option<Bytes> {
         match head_length(&self.incoming) {
-            Ok(Some(length)) if self.incoming.len() >= length => {
+            // Most heads arrive alone, and need no buffer that is shared with what follows.
+            Ok(Some(length)) if self.incoming.len() == length => {
+                Some(std::mem::take(&mut self.incoming).freeze())
+            }
+            Ok(Some(length)) if self.incoming.len() > length => {
                 Some(self.incoming.split_to(length).freeze())
             }
             Ok(_) => None,
