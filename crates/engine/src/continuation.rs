@@ -39,13 +39,13 @@ pub(crate) struct PagePosition {
     pub(crate) query: query::exec::Position,
     /// Digest of the whole identity, when it was too long for a token.
     pub(crate) cut: Option<[u8; CUT_BYTES]>,
-    /// The walk along the hash line, for rows that come in the order of their items.
-    pub(crate) walk: Option<Walk>,
+    /// The traversal along the hash line, for rows that come in the order of their items.
+    pub(crate) traversal: Option<Traversal>,
 }
 
-/// A walk along the hash line.
+/// A traversal along the hash line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Walk {
+pub(crate) struct Traversal {
     /// Where it began.
     pub(crate) from: Epk,
     /// The bounds of the range in which it is, as they were when it came there; nothing, if it is
@@ -55,7 +55,7 @@ pub(crate) struct Walk {
     pub(crate) order: ItemOrder,
 }
 
-/// Longest bound of a walk within a part of a range that a client names.
+/// Longest bound of a traversal within a part of a range that a client names.
 pub(crate) const BOUND_BYTES_MAX: usize = 64;
 
 impl PagePosition {
@@ -147,7 +147,7 @@ impl TokenKey {
             out.extend_from_slice(&count.to_be_bytes());
         }
         out.extend_from_slice(cut.as_ref().map_or(&[], |cut| &cut[..]));
-        push_walk(position.walk.as_ref(), &mut out);
+        push_traversal(position.traversal.as_ref(), &mut out);
         out.extend_from_slice(bytes);
         self.sign(out)
     }
@@ -182,7 +182,7 @@ impl TokenKey {
         let mut count = || text.array().map(u64::from_be_bytes);
         let (skipped, returned, rows, number) = (count()?, count()?, count()?, count()?);
         let cut = if kind & IS_CUT == 0 { None } else { Some(text.array()?) };
-        let walk = read_walk(&mut text)?;
+        let traversal = read_traversal(&mut text)?;
         let bytes = text.0.to_vec();
         let (at, cut) = match Kind::of(kind & !IS_CUT)? {
             Kind::Start => (RowPosition::Start, None),
@@ -193,7 +193,7 @@ impl TokenKey {
         Some(PagePosition {
             query: query::exec::Position { skipped, returned, at, floor: None },
             cut,
-            walk,
+            traversal,
         })
     }
 }
@@ -219,11 +219,11 @@ impl Kind {
     }
 }
 
-/// Stands for a walk that has no order, or where it began if that is the start of its range.
+/// Stands for a traversal that has no order, or where it began if that is the start of its range.
 const NOTHING: u8 = u8::MAX;
 
-fn push_walk(walk: Option<&Walk>, out: &mut Vec<u8>) {
-    let Some(Walk { from, bounds, order }) = walk else { return out.push(NOTHING) };
+fn push_traversal(traversal: Option<&Traversal>, out: &mut Vec<u8>) {
+    let Some(Traversal { from, bounds, order }) = traversal else { return out.push(NOTHING) };
     out.push(match order {
         ItemOrder::Identity => 0,
         ItemOrder::Number => 1,
@@ -244,7 +244,7 @@ fn push_bound(bound: &Epk, out: &mut Vec<u8>) {
     out.extend_from_slice(bytes);
 }
 
-fn read_walk(text: &mut Fields<'_>) -> Option<Option<Walk>> {
+fn read_traversal(text: &mut Fields<'_>) -> Option<Option<Traversal>> {
     let order = match text.array()? {
         [NOTHING] => return Some(None),
         [0] => ItemOrder::Identity,
@@ -257,7 +257,7 @@ fn read_walk(text: &mut Fields<'_>) -> Option<Option<Walk>> {
     };
     let bounds = EpkRange { min: bound(None)?, max: bound(None)? };
     let from = bound(Some(bounds.min.clone()))?;
-    Some(Some(Walk { from, bounds, order }))
+    Some(Some(Traversal { from, bounds, order }))
 }
 
 /// The fields of a token that are still to be read.
@@ -283,12 +283,13 @@ mod tests {
     use super::*;
     use model::DatabaseRid;
 
-    fn walks() -> [Option<Walk>; 3] {
+    fn traversals() -> [Option<Traversal>; 3] {
         let bound = |bytes: &[u8]| Epk::from_bytes(bytes);
         let bounds = EpkRange { min: bound(&[1]), max: bound(&[9; 16]) };
-        let walk = Walk { from: bound(&[1]), bounds, order: ItemOrder::Number };
-        let round = Walk { from: bound(&[200]), order: ItemOrder::Identity, ..walk.clone() };
-        [None, Some(walk), Some(round)]
+        let traversal = Traversal { from: bound(&[1]), bounds, order: ItemOrder::Number };
+        let round =
+            Traversal { from: bound(&[200]), order: ItemOrder::Identity, ..traversal.clone() };
+        [None, Some(traversal), Some(round)]
     }
 
     #[test]
@@ -307,14 +308,14 @@ mod tests {
         ];
         for (at, cut) in positions {
             let query = query::exec::Position { skipped: 1, returned: 5, at, floor: None };
-            for walk in walks() {
-                let position = PagePosition { query: query.clone(), cut, walk };
+            for traversal in traversals() {
+                let position = PagePosition { query: query.clone(), cut, traversal };
                 assert_eq!(key.open(rid, &key.seal(rid, &position)).unwrap(), position);
             }
         }
         let at = RowPosition::Item { identity: bytes, rows: 1 };
         let query = query::exec::Position { at, ..Default::default() };
-        let token = key.seal(rid, &PagePosition { query, cut, walk: None });
+        let token = key.seal(rid, &PagePosition { query, cut, traversal: None });
         let other = ContainerRid { number: 3, ..rid };
         assert!(key.open(other, &token).is_err());
         assert!(TokenKey::new([4; 32]).open(rid, &token).is_err());

@@ -282,7 +282,7 @@ async fn metrics_come_when_asked_for() {
     let answer = call.send().await.expect(200);
     let indexes = answer.header("x-ms-cosmos-index-utilization").unwrap();
     let indexes = percent_encoding::percent_decode_str(indexes).decode_utf8().unwrap();
-    assert!(indexes.contains("\"Utilized\":{\"SingleIndexes\":[]"), "{indexes}");
+    assert!(indexes.contains("\"UtilizedIndexes\":{\"SingleIndexes\":[]"), "{indexes}");
     // Counting the items of a key reads no items.
     let count = query_call(&s, &json!({"query": "SELECT VALUE COUNT(1) FROM c"}));
     let count = count.header(PK, r#"["7"]"#).header("x-ms-cosmos-populateindexmetrics", "True");

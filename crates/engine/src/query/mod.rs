@@ -27,7 +27,7 @@ use crate::cancellation::StopSignal;
 use crate::catalog::Container;
 use crate::commit::LogicalCounters;
 use crate::context::WorkContext;
-use crate::continuation::{PagePosition, Walk, cut_digest};
+use crate::continuation::{PagePosition, Traversal, cut_digest};
 use crate::index::Indexes;
 use crate::item::{NoSystemProperties, SystemProperties};
 use crate::keys::{self, EpkForm};
@@ -175,11 +175,11 @@ impl Engine {
         container: &Arc<Container>,
         part: QueryPart,
     ) -> Result<QueryPartPage, Error> {
-        let walk = Walk::of_part(&part);
+        let traversal = Traversal::of_part(&part);
         let start = exec::Position { at: part.start, ..exec::Position::default() };
         let work = PageWork {
             limits: part.limits,
-            position: PagePosition { query: start, cut: None, walk },
+            position: PagePosition { query: start, cut: None, traversal },
             session: ctx.session.clone(),
             is_admitted: part.is_admitted,
             report: part.wants_report.then(report::empty),
@@ -540,8 +540,8 @@ impl PageWork {
     }
 }
 
-impl Walk {
-    /// The walk of a part of a query, which is about one range of the hash line.
+impl Traversal {
+    /// The traversal of a part of a query, which is about one range of the hash line.
     fn of_part(part: &QueryPart) -> Option<Self> {
         let order = match part.start {
             RowPosition::Item { .. } => ItemOrder::Identity,

@@ -2,12 +2,12 @@
 //!
 //! The rows of a query that has no order of its own come in the order of their items: where a range
 //! is small in the order of item numbers, in which they were created, else in that of the hash line.
-//! A *segment* is a part of the hash line that is visited in one order. A walk that was begun in a
+//! A *segment* is a part of the hash line that is visited in one order. A traversal that was begun in a
 //! segment stays in its order, however the ranges change: the token has the bounds of the segment.
 //! Behind them the order is chosen anew.
 //!
-//! A walk begins somewhere on the hash line and goes round: what lies before its beginning comes
-//! last. That is so only where a range was merged with the one before it while it was walked.
+//! A traversal begins somewhere on the hash line and goes round: what lies before its beginning comes
+//! last. That is so only where a range was merged with the one before it meanwhile.
 
 use std::cell::OnceCell;
 use std::ops::Range;
@@ -19,7 +19,7 @@ use storage::View;
 
 use super::scope::{ScanRange, is_whole_key, scope_range};
 use crate::catalog::Container;
-use crate::continuation::{BOUND_BYTES_MAX, PagePosition, Walk};
+use crate::continuation::{BOUND_BYTES_MAX, PagePosition, Traversal};
 use crate::keys::{self, EpkForm};
 use crate::ops::Scope;
 use crate::prepare::LogicalPartition;
@@ -44,7 +44,7 @@ pub(super) struct Segment {
 pub(super) struct Route {
     pub(super) scan_ranges: Vec<ScanRange>,
     pub(super) segments: Vec<Segment>,
-    /// Where the walk began.
+    /// Where the traversal began.
     from: Option<Epk>,
     row_order: RowOrder,
     is_derived: bool,
@@ -67,8 +67,8 @@ impl Segment {
     }
 }
 
-impl Walk {
-    /// Whether the walk has passed the end of the hash line.
+impl Traversal {
+    /// Whether the traversal has passed the end of the hash line.
     fn is_past_end(&self) -> bool {
         self.bounds.min < self.from
     }
@@ -122,39 +122,39 @@ impl Route {
         }
         let Some(wanted) = scope_range(container, routing, scope)? else { return Ok(route) };
         let form = EpkForm::of(&container.spec.partition_key);
-        let walk = journey.position.walk.as_ref();
+        let traversal = journey.position.traversal.as_ref();
         let full = EpkRange::full();
         let fits = |bounds: &EpkRange| {
             bounds.min.as_bytes().len().max(bounds.max.as_bytes().len()) <= BOUND_BYTES_MAX
         };
         let mut draft = Draft { route: &mut route, routing, form, wanted: &wanted };
-        match (journey.plan.row_order(), walk) {
+        match (journey.plan.row_order(), traversal) {
             (RowOrder::Keys, _) => draft.add(&full, Some(ItemOrder::Identity), None),
             (RowOrder::Items, None) if journey.is_part => draft.add(&full, None, None),
             (RowOrder::Items, None) => draft.add_ranges(&full),
-            (RowOrder::Items, Some(walk)) => {
-                draft.add_begun(walk, &journey.position.query.at);
-                walk.ahead().iter().for_each(|area| draft.add_ranges(area));
+            (RowOrder::Items, Some(traversal)) => {
+                draft.add_begun(traversal, &journey.position.query.at);
+                traversal.ahead().iter().for_each(|area| draft.add_ranges(area));
             }
             (RowOrder::FirstItems, None) => {
                 // Merged groups have to come by their keys.
                 let by_key = journey.is_part || !fits(&wanted);
                 draft.add(&full, by_key.then_some(ItemOrder::Identity), None);
             }
-            (RowOrder::FirstItems, Some(walk))
-                if walk.order == ItemOrder::Identity || journey.plan.is_derived() =>
+            (RowOrder::FirstItems, Some(traversal))
+                if traversal.order == ItemOrder::Identity || journey.plan.is_derived() =>
             {
-                draft.add(&full, Some(walk.order), None);
+                draft.add(&full, Some(traversal.order), None);
             }
-            (RowOrder::FirstItems, Some(walk)) => {
-                for area in walk.passed() {
+            (RowOrder::FirstItems, Some(traversal)) => {
+                for area in traversal.passed() {
                     draft.add_marks(&area, Marks::All);
                 }
-                for area in outside(&walk.bounds, &wanted) {
+                for area in outside(&traversal.bounds, &wanted) {
                     draft.add_marks(&area, Marks::Elsewhere);
                 }
-                draft.add_begun(walk, &RowPosition::Start);
-                for area in walk.ahead() {
+                draft.add_begun(traversal, &RowPosition::Start);
+                for area in traversal.ahead() {
                     draft.add(&area, Some(ItemOrder::Number), None);
                 }
             }
@@ -185,7 +185,7 @@ impl Route {
         Self {
             scan_ranges: Vec::new(),
             segments: Vec::new(),
-            from: journey.position.walk.as_ref().map(|walk| walk.from.clone()),
+            from: journey.position.traversal.as_ref().map(|traversal| traversal.from.clone()),
             row_order: journey.plan.row_order(),
             is_derived: journey.plan.is_derived(),
         }
@@ -200,19 +200,19 @@ impl Route {
     ) {
         let place = &logical_partition.epk;
         let (mut order, mut is_begun, mut bounds) = (None, false, range.epk.clone());
-        match (self.row_order, &journey.position.walk) {
+        match (self.row_order, &journey.position.traversal) {
             (RowOrder::Keys, _) => order = Some(ItemOrder::Identity),
             (RowOrder::Items | RowOrder::FirstItems, None) => {}
-            (RowOrder::FirstItems, Some(walk)) => {
-                (order, is_begun) = (Some(walk.order), !self.is_derived);
-                bounds = walk.bounds.clone();
+            (RowOrder::FirstItems, Some(traversal)) => {
+                (order, is_begun) = (Some(traversal.order), !self.is_derived);
+                bounds = traversal.bounds.clone();
             }
-            (RowOrder::Items, Some(walk)) if walk.bounds.contains(place) => {
-                (order, is_begun) = (Some(walk.order), true);
-                bounds = walk.bounds.clone();
+            (RowOrder::Items, Some(traversal)) if traversal.bounds.contains(place) => {
+                (order, is_begun) = (Some(traversal.order), true);
+                bounds = traversal.bounds.clone();
             }
-            (RowOrder::Items, Some(walk)) => {
-                if walk.passed().iter().any(|area| area.contains(place)) {
+            (RowOrder::Items, Some(traversal)) => {
+                if traversal.passed().iter().any(|area| area.contains(place)) {
                     return;
                 }
             }
@@ -260,7 +260,7 @@ impl Route {
     /// Where the execution of a page begins.
     pub(super) fn start(&self, position: &PagePosition) -> query::exec::Position {
         let mut start = position.query.clone();
-        // The walk has gone past the segment of the position.
+        // The traversal has gone past the segment of the position.
         if self.row_order == RowOrder::Items && !self.segments.iter().any(|s| s.is_begun) {
             start.at = RowPosition::Start;
         }
@@ -275,46 +275,46 @@ impl Route {
         before: &PagePosition,
     ) -> PagePosition {
         let query = |last_read: Option<&RowPosition>| execution.position(last_read);
-        let of = |query, walk| PagePosition { query, cut: None, walk };
+        let of = |query, traversal| PagePosition { query, cut: None, traversal };
         match self.row_order {
             RowOrder::Keys => of(query(None), None),
             RowOrder::FirstItems => {
                 let rows = || self.segments.iter().filter(|segment| segment.marks.is_none());
                 let reached = rows().nth(execution.range_reached()).or_else(|| rows().next());
-                of(query(None), reached.map(|segment| self.walk_in(segment)))
+                of(query(None), reached.map(|segment| self.traversal_in(segment)))
             }
             RowOrder::Items => {
                 let (segment, last_read) = match stop {
-                    ScanStop::AtRow => return of(query(None), before.walk.clone()),
+                    ScanStop::AtRow => return of(query(None), before.traversal.clone()),
                     ScanStop::Behind(segment) => return self.position_behind(*segment, execution),
                     ScanStop::In { segment, last_read } => (*segment, last_read.as_ref()),
                 };
                 let is_at_start = last_read.is_none() && !execution.has_begun_range();
                 let Some(reached) = self.segments.get(segment) else {
-                    return of(query(last_read), before.walk.clone());
+                    return of(query(last_read), before.traversal.clone());
                 };
                 match segment.checked_sub(1) {
                     Some(behind) if is_at_start => self.position_behind(behind, execution),
                     None if is_at_start && !reached.is_begun => {
-                        of(execution.position_between_ranges(), before.walk.clone())
+                        of(execution.position_between_ranges(), before.traversal.clone())
                     }
-                    Some(_) | None => of(query(last_read), Some(self.walk_in(reached))),
+                    Some(_) | None => of(query(last_read), Some(self.traversal_in(reached))),
                 }
             }
         }
     }
 
-    fn walk_in(&self, segment: &Segment) -> Walk {
+    fn traversal_in(&self, segment: &Segment) -> Traversal {
         let (order, mut bounds) = (segment.order(), segment.bounds.clone());
-        // Keys of groups say by themselves how far the walk is.
+        // Keys of groups say by themselves how far the traversal is.
         if self.row_order == RowOrder::FirstItems && order == ItemOrder::Identity {
             bounds = EpkRange { min: Epk::min(), max: Epk::min() };
         }
         let from = self.from.clone().unwrap_or_else(|| self.first_bound(&bounds));
-        Walk { from, bounds, order }
+        Traversal { from, bounds, order }
     }
 
-    /// Where a walk that is begun on this page begins.
+    /// Where a traversal that is begun on this page begins.
     fn first_bound(&self, bounds: &EpkRange) -> Epk {
         match self.row_order {
             RowOrder::Items => self.segments.first().map(|first| first.bounds.min.clone()),
@@ -323,15 +323,15 @@ impl Route {
         .unwrap_or_else(|| bounds.min.clone())
     }
 
-    /// Between two segments a walk has no order.
+    /// Between two segments a traversal has no order.
     fn position_behind(&self, segment: usize, execution: &Execution<StoredItem>) -> PagePosition {
-        let walk = self.segments.get(segment).map(|segment| {
-            let walk = self.walk_in(segment);
-            let end = walk.bounds.max;
+        let traversal = self.segments.get(segment).map(|segment| {
+            let traversal = self.traversal_in(segment);
+            let end = traversal.bounds.max;
             let bounds = EpkRange { min: end.clone(), max: end };
-            Walk { bounds, order: ItemOrder::Identity, ..walk }
+            Traversal { bounds, order: ItemOrder::Identity, ..traversal }
         });
-        PagePosition { query: execution.position_between_ranges(), cut: None, walk }
+        PagePosition { query: execution.position_between_ranges(), cut: None, traversal }
     }
 }
 
@@ -366,13 +366,14 @@ impl Draft<'_> {
     }
 
     /// The segment in which a page begins.
-    fn add_begun(&mut self, walk: &Walk, at: &RowPosition) {
+    fn add_begun(&mut self, traversal: &Traversal, at: &RowPosition) {
         let before = self.route.segments.len();
-        self.add_segment(&walk.bounds, self.wanted.clone(), Some(walk.order), None);
+        self.add_segment(&traversal.bounds, self.wanted.clone(), Some(traversal.order), None);
         for segment in &mut self.route.segments[before..] {
             segment.is_begun = true;
             // What the page has passed is not scanned.
-            if let (RowPosition::Item { identity, .. }, ItemOrder::Identity) = (at, walk.order) {
+            if let (RowPosition::Item { identity, .. }, ItemOrder::Identity) = (at, traversal.order)
+            {
                 let done = keys::row_of_identity(identity);
                 let ranges = &mut self.route.scan_ranges;
                 let ahead =

@@ -1,6 +1,6 @@
 //! Scans over a container or a part of it, page by page.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use engine::ops::{Page, PageRequest, Row, Scope};
 use engine::{Error, RangeId};
@@ -41,7 +41,8 @@ impl Client {
     }
 
     /// Lists or queries a part of a container, and checks that no item is shown twice or left out.
-    /// Returns the items that were shown.
+    /// One that is deleted and made again meanwhile is another item, with a higher number, and may
+    /// be shown again. Returns the items that were shown.
     pub(crate) async fn scan(
         &mut self,
         container: ContainerRid,
@@ -50,7 +51,7 @@ impl Client {
         let is_query = self.chance.percent(50);
         let page_items = self.chance.index(5) + 1;
         let begun = self.world.now();
-        let mut shown = BTreeSet::new();
+        let mut shown = BTreeMap::new();
         let mut continuation = None;
         loop {
             let what = format!("page of {container}, {scan_scope:?}, after {}", shown.len());
@@ -60,7 +61,7 @@ impl Client {
                 ..PageRequest::default()
             };
             let reply = self.ask_for_page(&what, container, &scan_scope, page, is_query).await;
-            let Some(reply) = reply else { return shown };
+            let Some(reply) = reply else { return names(shown) };
             let page = match reply.result {
                 Ok((page, behind)) => {
                     if let Some(behind) = behind {
@@ -72,7 +73,7 @@ impl Client {
                 Err(error) => {
                     self.world.note(format_args!("{}: {what}: {error:?}", self.name));
                     self.take_page_error(container, &scan_scope, &error, reply.wait);
-                    return shown;
+                    return names(shown);
                 }
             };
             self.learn_session(container, &reply.served);
@@ -84,6 +85,7 @@ impl Client {
                 let plan = &self.world.plan;
                 let record = self.world.record.borrow();
                 let is_covered = |name: &ItemName| scan_scope.covers(plan, name);
+                let shown = names(shown);
                 self.world.fail_on_violation(record.check_scan(
                     container,
                     &is_covered,
@@ -148,7 +150,7 @@ impl Client {
         &mut self,
         container: ContainerRid,
         page: &Page,
-        shown: &mut BTreeSet<ItemName>,
+        shown: &mut BTreeMap<ItemName, u64>,
         wait: Wait,
     ) {
         for row in &page.rows {
@@ -161,11 +163,17 @@ impl Client {
             let checked = self.world.record.borrow().check_shown(&name, item, wait);
             self.world.fail_on_violation(checked);
             self.learn_version(&name, item, wait.from);
-            if !shown.insert(name.clone()) {
+            let number = item.rid().number;
+            if shown.insert(name.clone(), number).is_some_and(|earlier| earlier >= number) {
                 self.world.fail(format!("a walk over {container} shows {name} twice"));
             }
         }
     }
+}
+
+/// The items that a scan has shown, without their numbers.
+fn names(shown: BTreeMap<ItemName, u64>) -> BTreeSet<ItemName> {
+    shown.into_keys().collect()
 }
 
 impl ScanScope {
