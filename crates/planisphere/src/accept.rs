@@ -96,7 +96,10 @@ async fn serve_connection(
         None => Ok(()),
         Some(&TLS_HANDSHAKE) => {
             let stream = GreetedStream::new(stream, Arc::clone(&activity));
-            let stream = gateway.tls.acceptor().await?.accept(stream).await?;
+            // Boxed, as each of the futures that it passes through would have room for it: that is
+            // most of what an idle connection takes.
+            let acceptor = gateway.tls.acceptor().await?;
+            let stream = Box::new(Box::pin(acceptor.accept(stream)).await?);
             let (wire, stream) = recognise_start(wires_over_tls, stream).await?;
             let Some(wire) = wire else { return Ok(()) };
             wire.serve(stream, Connection { gateway, peer, scheme: Scheme::Https, activity }).await
