@@ -13,10 +13,11 @@ use super::context::{AnswerCache, DirectClient};
 use super::frame::{FrameId, HEAD_BYTES_MIN};
 use super::response_tokens as id;
 use super::token::TokenWriter;
+use crate::quota::Usage;
 use crate::replica::Replica;
 use crate::reply::{Envelope, Reply, ReplyHeader, ReplyValue};
 use crate::request::DirectFields;
-use crate::session;
+use crate::{quota, session};
 
 /// The answer to a request.
 #[derive(Debug)]
@@ -200,6 +201,10 @@ pub(super) fn answer(
         cache.set_owner(container, range.map(|(range, _)| range), is_about_it);
         tokens.0.extend_from_slice(&cache.owner);
     }
+    if let Some(usage) = envelope.usage(reply) {
+        cache.set_usage(usage);
+        tokens.0.extend_from_slice(&cache.usage_tokens);
+    }
     drop(cache);
     tokens.double(id::BACKEND_REQUEST_DURATION, envelope.elapsed.as_micros() as f64 / 1e3);
     out.end_head();
@@ -272,6 +277,19 @@ impl AnswerCache {
             self.date = httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_secs(seconds));
             self.seconds = Some(seconds);
         }
+    }
+
+    /// What a container may hold, and what it holds.
+    fn set_usage(&mut self, usage: Usage) {
+        if self.usage == Some(usage) {
+            return;
+        }
+        self.usage = None;
+        self.usage_tokens.clear();
+        let mut tokens = TokenWriter(&mut self.usage_tokens);
+        tokens.string(id::RESOURCE_QUOTA, quota::quota_text().as_bytes());
+        tokens.string(id::RESOURCE_USAGE, usage.to_text().as_bytes());
+        self.usage = Some(usage);
     }
 
     /// The owner of an item is its container, that of a container its database.

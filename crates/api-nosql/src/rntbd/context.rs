@@ -10,6 +10,7 @@ use super::answer::{self, FrameWriter};
 use super::bad_frame::BadFrame;
 use super::frame::{FrameId, HEAD_BYTES_MIN};
 use super::token::{TokenType, Tokens};
+use crate::quota::Usage;
 use crate::{Consistency, Service, headers};
 
 /// What is known of the client of a connection.
@@ -35,6 +36,10 @@ pub(super) struct AnswerCache {
     pub range: Option<(ContainerRid, Option<RangeId>, bool)>,
     /// Tokens about the container and the range.
     pub owner: Vec<u8>,
+    /// What `usage_tokens` say.
+    pub usage: Option<Usage>,
+    /// Tokens about the quota of the container and what it holds.
+    pub usage_tokens: Vec<u8>,
 }
 
 impl DirectClient {
