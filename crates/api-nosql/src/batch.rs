@@ -8,7 +8,7 @@ use model::{Charge, limits};
 
 use crate::errors::ApiError;
 use crate::headers::HeaderName;
-use crate::operations::{self, Operation, Results};
+use crate::operations::{self, Results};
 use crate::reply::{Reply, Status};
 use crate::request::Request;
 use crate::{Service, partition_key_header, session, system_properties};
@@ -38,11 +38,10 @@ pub(crate) async fn execute(
             }
         }
     }
-    let is_minimal = |operation: &Operation<'_>| operation.is_minimal || request.wants_minimal();
     let answer_limit = AnswerLimit {
         bytes_max: limits::BATCH_ANSWER_BYTES_MAX,
         item_overhead: system_properties::BYTES,
-        is_returned: operations.iter().map(|operation| !is_minimal(operation)).collect(),
+        is_returned: operations.iter().map(|each| each.returns_item(request)).collect(),
     };
     let engine = service.engine();
     let results = engine.write_batch_within(ctx, container, key, ops, Some(answer_limit)).await?;
@@ -50,7 +49,7 @@ pub(crate) async fn execute(
     let status = if is_done { Status::OK } else { Status::MULTI_STATUS };
     let mut out = Results::new(request);
     for (result, operation) in results.into_iter().zip(&operations) {
-        out.push(result, operation.is_minimal);
+        out.push(result, operation.returns_item(request));
     }
     Ok(Reply::new(status, out.finish()))
 }

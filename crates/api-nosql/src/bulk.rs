@@ -53,7 +53,7 @@ pub(crate) async fn execute(
             status = Status::MULTI_STATUS;
         }
         match result {
-            Ok(result) => out.push(result, operation.is_minimal),
+            Ok(result) => out.push(result, operation.returns_item(request)),
             Err(error) => out.push_error(&error, Charge::ZERO),
         }
     }

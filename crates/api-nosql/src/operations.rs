@@ -34,8 +34,8 @@ pub(crate) struct Operation<'b> {
     /// A JSON array in a string; bulk requests only.
     #[serde(borrow)]
     pub(crate) partition_key: Option<Cow<'b, str>>,
-    /// Whether its result needs no item. The JSON form says so in a header, for all operations.
-    #[serde(skip)]
+    /// Whether its result needs no item. A header can say so for all writes.
+    #[serde(default, rename = "minimalReturnPreference")]
     pub(crate) is_minimal: bool,
 }
 
@@ -148,6 +148,12 @@ impl<'b> Operation<'b> {
         self.resource_body.ok_or_else(missing)
     }
 
+    /// Whether its result brings the item: that of a read always does.
+    pub(crate) fn returns_item(&self, request: &Request) -> bool {
+        matches!(self.kind(), Ok(OperationKind::Read))
+            || !(self.is_minimal || request.wants_minimal())
+    }
+
     fn item(&self, body: &Bytes) -> Result<engine::ops::ItemBody, ApiError> {
         payload::item(&body.slice_ref(self.body()?))
     }
@@ -156,8 +162,6 @@ impl<'b> Operation<'b> {
 /// Writes the results, one per operation, in the form of the request.
 pub(crate) struct Results {
     form: Form,
-    /// Whether the request wants no items back.
-    is_minimal: bool,
     /// Bytes of the items so far.
     item_bytes: usize,
     /// The item or error of the current result.
@@ -175,8 +179,7 @@ impl Results {
             true => Form::Rows(ResultRows::default()),
             false => Form::Json(b"[".to_vec()),
         };
-        let is_minimal = request.wants_minimal();
-        Self { form, is_minimal, item_bytes: 0, scratch: Vec::new() }
+        Self { form, item_bytes: 0, scratch: Vec::new() }
     }
 
     /// Whether an item still fits into the answer.
@@ -185,7 +188,8 @@ impl Results {
             <= limits::BATCH_ANSWER_BYTES_MAX
     }
 
-    pub(crate) fn push(&mut self, result: OpResult, is_minimal: bool) {
+    /// Adds a result, with the item or without it.
+    pub(crate) fn push(&mut self, result: OpResult, with_item: bool) {
         let OpResult { outcome, charge } = result;
         let (status, item) = match outcome {
             Ok(ItemOutcome::Created(item)) => (201, item),
@@ -198,12 +202,11 @@ impl Results {
         let etag = item.etag().to_string();
         let mut text = std::mem::take(&mut self.scratch);
         text.clear();
-        let has_body = !(self.is_minimal || is_minimal);
-        if has_body {
+        if with_item {
             system_properties::write_item(&item, &mut text);
             self.item_bytes += item.body().len() + system_properties::BYTES;
         }
-        let (etag, body) = (Some(etag.as_str()), has_body.then_some(text.as_slice()));
+        let (etag, body) = (Some(etag.as_str()), with_item.then_some(text.as_slice()));
         self.write(&ResultRow { status, etag, body, charge, ..ResultRow::default() });
         self.scratch = text;
     }

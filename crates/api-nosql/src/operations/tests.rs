@@ -88,7 +88,7 @@ fn results_have_status_charge_and_what_a_client_acts_upon() {
         result(Err(Error::Throttled { retry_after: Duration::from_micros(1500) }), 380),
     ];
     let mut out = Results::new(&request_with(&[], b""));
-    list.into_iter().for_each(|result| out.push(result, false));
+    list.into_iter().for_each(|result| out.push(result, true));
     let text = out.finish();
     assert_eq!(
         std::str::from_utf8(&text).unwrap(),

@@ -254,6 +254,25 @@ async fn minimal_batches_have_no_bodies() {
 }
 
 #[tokio::test]
+async fn writes_are_minimal_one_by_one_and_reads_never() {
+    let s = service().await;
+    let read = json!({"operationType": "Read", "id": "1"});
+    let call = batch_call(&s, &json!([create("1"), read])).header("prefer", "return=minimal");
+    let answer = call.send().await.expect(200).json();
+    assert_eq!(answer[0].get("resourceBody"), None);
+    assert_eq!(answer[1]["resourceBody"]["id"], "1");
+    let mut minimal = create("2");
+    minimal["minimalReturnPreference"] = true.into();
+    let mut full = create("3");
+    full["minimalReturnPreference"] = false.into();
+    let answer = batch(&s, json!([minimal, full])).await.expect(200).json();
+    assert_eq!(answer[0].get("resourceBody"), None);
+    assert_eq!(answer[1]["resourceBody"]["id"], "3");
+    minimal["minimalReturnPreference"] = "yes".into();
+    batch(&s, json!([minimal])).await.expect(400);
+}
+
+#[tokio::test]
 async fn bad_batches_are_refused_as_a_whole() {
     let s = service().await;
     let text = batch(&s, json!([])).await.expect(400).message();
