@@ -101,7 +101,8 @@ public sealed class Bulk : CosmosSuite
             });
             var bulk = client.GetContainer(Database.Id, container.Id);
             await Task.WhenAll(Enumerable.Range(0, 100).Select(n => bulk.UpsertItemAsync(ThingOf(n, n) with { name = "Zoë", tags = ["x", "y"], part = new Part("wheel", 1.25) }, KeyOf(n))));
-            Expect.That(sent.Rows > 0 && sent.RowsWithText == 0, "no item went as text");
+            // In Direct mode batches do not go by HTTP, where they could be seen.
+            Expect.That(Transport == Direct || sent.Rows > 0 && sent.RowsWithText == 0, "no item went as text");
             await Task.WhenAll(Enumerable.Range(0, 100).Select(async n =>
             {
                 Thing read = await bulk.ReadItemAsync<Thing>($"{n}", KeyOf(n));
