@@ -11,6 +11,7 @@ mod aggregate;
 pub mod algebra;
 mod budget;
 mod compare;
+pub mod document;
 mod error;
 mod eval;
 pub mod exec;
