@@ -4,8 +4,19 @@
 //! `lang::mongo` compiles BSON trees to them. They are separate from the SQL evaluator, whose rules
 //! for types and *undefined* differ in every detail. A missing value is `None`.
 
+mod evaluate;
 mod failure;
+mod path;
+pub mod predicate;
+pub mod print;
+mod regex;
+pub mod types;
 mod variables;
 
+pub use evaluate::{DocumentTest, Evaluate};
 pub use failure::{Failure, code};
+pub use path::{FieldPath, PathPart};
+pub use predicate::Predicate;
+pub use regex::Regex;
+pub use types::{BsonType, TypeSet};
 pub use variables::Variables;

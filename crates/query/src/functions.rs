@@ -10,7 +10,7 @@ mod integer;
 mod item;
 mod logic;
 mod math;
-mod regex;
+pub(crate) mod regex;
 pub mod search;
 mod set;
 pub mod spatial;

@@ -1,7 +1,7 @@
 //! Regular expressions.
 
 mod analysis;
-pub(super) mod pattern;
+pub(crate) mod pattern;
 
 use std::sync::Arc;
 

@@ -32,8 +32,9 @@ const COMPILE_COST: usize = 64 * 1024;
 /// The first number of steps may cost this many bytes, if there is one that small.
 const FIRST_COST: usize = 64 * 1024;
 
+/// What the letters after a pattern ask for.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Flags {
+pub(crate) struct Flags {
     ignores_case: bool,
     is_multi_line: bool,
     is_single_line: bool,
@@ -41,7 +42,7 @@ pub(super) struct Flags {
 }
 
 impl Flags {
-    pub(super) fn parse(modifiers: &str) -> Option<Self> {
+    pub(crate) fn parse(modifiers: &str) -> Option<Self> {
         let mut flags = Flags::default();
         for modifier in modifiers.chars() {
             match modifier {
@@ -78,13 +79,13 @@ pub enum Pattern {
 }
 
 /// The result of a match.
-pub(super) enum Captures<'t> {
+pub(crate) enum Captures<'t> {
     Linear(regex::Captures<'t>),
     Backtracking(fancy_regex::Captures<'t, str>),
 }
 
 impl<'t> Captures<'t> {
-    pub(super) fn get(&self, group: usize) -> Option<&'t str> {
+    pub(crate) fn get(&self, group: usize) -> Option<&'t str> {
         match self {
             Captures::Linear(captures) => captures.get(group).map(|found| found.as_str()),
             Captures::Backtracking(captures) => captures.get(group).map(|found| found.as_str()),
@@ -92,7 +93,7 @@ impl<'t> Captures<'t> {
     }
 
     /// Where the match begins and ends.
-    pub(super) fn span(&self) -> (usize, usize) {
+    pub(crate) fn span(&self) -> (usize, usize) {
         let span = match self {
             Captures::Linear(captures) => captures.get(0).map(|found| (found.start(), found.end())),
             Captures::Backtracking(captures) => {
@@ -119,7 +120,7 @@ impl Pattern {
     }
 
     /// Compiles a pattern; an error says what is wrong with it.
-    pub(super) fn compile(pattern: &str, flags: Flags) -> Result<Self, String> {
+    pub(crate) fn compile(pattern: &str, flags: Flags) -> Result<Self, String> {
         if pattern.len() > REGEX_BYTES_MAX {
             return Err(format!("it is longer than {REGEX_BYTES_MAX} bytes"));
         }
@@ -157,7 +158,7 @@ impl Pattern {
         }
     }
 
-    pub(super) fn is_match(&self, text: &str, budget: &Budget) -> Result<bool, EvalError> {
+    pub(crate) fn is_match(&self, text: &str, budget: &Budget) -> Result<bool, EvalError> {
         budget.spend_bytes(text.len().saturating_mul(MATCH_COST))?;
         match self {
             Pattern::Linear(linear) => Ok(linear.is_match(text)),
@@ -167,7 +168,7 @@ impl Pattern {
         }
     }
 
-    pub(super) fn first<'t>(
+    pub(crate) fn first<'t>(
         &self,
         text: &'t str,
         budget: &Budget,
@@ -181,7 +182,7 @@ impl Pattern {
     }
 
     /// Calls a function with the first `max` matches, which do not overlap.
-    pub(super) fn for_each_match<'t>(
+    pub(crate) fn for_each_match<'t>(
         &self,
         text: &'t str,
         max: usize,

@@ -1,0 +1,138 @@
+//! Regular expressions of filters and expressions.
+
+use crate::functions::regex::pattern::{Flags, Pattern};
+use crate::{Budget, EvalError};
+
+use super::{Failure, code};
+
+/// A compiled regular expression and what it was compiled from.
+#[derive(Debug)]
+pub struct Regex {
+    pattern: String,
+    options: String,
+    compiled: Pattern,
+    prefix: Option<String>,
+}
+
+/// Numbers of errors in regular expressions.
+const INVALID_PATTERN: i32 = 51091;
+const INVALID_OPTION: i32 = 51108;
+
+impl Regex {
+    /// Compiles a pattern with option letters, in any order.
+    pub fn new(pattern: &str, options: &str) -> Result<Self, Failure> {
+        if let Some(unknown) = options.chars().find(|letter| !"imsxu".contains(*letter)) {
+            let message = format!(" invalid flag in regex options: {unknown}");
+            return Err(Failure::new(INVALID_OPTION, message));
+        }
+        if pattern.contains('\0') {
+            let message = "Regular expression cannot contain an embedded null byte";
+            return Err(Failure::new(code::BAD_VALUE, message));
+        }
+        // Text is always Unicode, which is all that `u` asks for.
+        let flags = Flags::parse(&options.replace('u', "")).unwrap_or_default();
+        let compiled = Pattern::compile(pattern, flags).map_err(|reason| {
+            Failure::new(INVALID_PATTERN, format!("Regular expression is invalid: {reason}"))
+        })?;
+        let prefix = prefix_of(pattern, options);
+        Ok(Self { pattern: pattern.to_owned(), options: sorted(options), compiled, prefix })
+    }
+
+    /// The pattern as it was given.
+    pub fn pattern(&self) -> &str {
+        &self.pattern
+    }
+
+    /// The option letters, sorted.
+    pub fn options(&self) -> &str {
+        &self.options
+    }
+
+    /// A text that everything begins with that matches; `None` if none is known.
+    pub fn prefix(&self) -> Option<&str> {
+        self.prefix.as_deref()
+    }
+
+    /// Whether a part of `text` matches. Steps are paid from `budget`.
+    pub fn is_match(&self, text: &str, budget: &Budget) -> Result<bool, Failure> {
+        self.compiled.is_match(text, budget).map_err(failure_of)
+    }
+}
+
+impl PartialEq for Regex {
+    fn eq(&self, other: &Self) -> bool {
+        self.pattern == other.pattern && self.options == other.options
+    }
+}
+
+/// The failure of a pattern that takes too long.
+pub(crate) fn failure_of(error: EvalError) -> Failure {
+    Failure::new(INVALID_PATTERN, format!("Error executing regular expression: {error}"))
+}
+
+fn sorted(options: &str) -> String {
+    let mut letters: Vec<char> = options.chars().collect();
+    letters.sort_unstable();
+    letters.dedup();
+    letters.into_iter().collect()
+}
+
+/// The letters after the mark of the beginning, up to the first that has a meaning of its own.
+fn prefix_of(pattern: &str, options: &str) -> Option<String> {
+    if options.contains(['i', 'm', 'x']) || pattern.contains('|') {
+        return None;
+    }
+    let anchored = pattern.strip_prefix('^').or_else(|| pattern.strip_prefix("\\A"))?;
+    let end = anchored.find(|c: char| "\\[](){}.*+?^$|".contains(c)).unwrap_or(anchored.len());
+    let mut prefix = anchored[..end].to_owned();
+    // The last letter may be optional.
+    if anchored[end..].starts_with(['*', '?', '{']) {
+        prefix.pop();
+    }
+    (!prefix.is_empty()).then_some(prefix)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prefixes_are_those_of_every_match() {
+        let prefix = |pattern, options| prefix_of(pattern, options);
+        assert_eq!(prefix("^abc", ""), Some("abc".to_owned()));
+        assert_eq!(prefix("^abc.*", "s"), Some("abc".to_owned()));
+        assert_eq!(prefix("^abc*", ""), Some("ab".to_owned()));
+        assert_eq!(prefix("^ab{0,2}", ""), Some("a".to_owned()));
+        assert_eq!(prefix("^ab+", ""), Some("ab".to_owned()));
+        for (pattern, options) in [
+            ("abc", ""),
+            ("^abc", "i"),
+            ("^abc", "m"),
+            ("^ab|c", ""),
+            ("^a?", ""),
+            ("^", ""),
+            ("^\\d", ""),
+        ] {
+            assert_eq!(prefix(pattern, options), None, "{pattern} {options}");
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_has_a_number() {
+        let failure = Regex::new("(", "").unwrap_err();
+        assert_eq!(failure.code, 51091);
+        assert!(failure.message.starts_with("Regular expression is invalid: "));
+        let failure = Regex::new("a", "iy").unwrap_err();
+        let expected = Failure::new(51108, " invalid flag in regex options: y");
+        assert_eq!(failure, expected);
+        assert_eq!(Regex::new("a\0", "").unwrap_err().code, 2);
+        assert_eq!(Regex::new("a", "xusmi").unwrap().options(), "imsux");
+    }
+
+    #[test]
+    fn patterns_that_backtrack_for_ever_are_given_up() {
+        let slow = Regex::new("^(?=(a+)+$)\\1*(?:(?:a|a)*)\\1b", "").unwrap();
+        let failure = slow.is_match(&"a".repeat(60), &Budget::per_item()).unwrap_err();
+        assert_eq!(failure.code, 51091);
+    }
+}
