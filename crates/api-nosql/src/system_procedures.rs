@@ -39,9 +39,10 @@ pub(crate) async fn bulk_insert(
     let (upserts, stops_softly) = (is_set("enableUpsert"), is_set("softStopOnConflict"));
     let mut inserted = 0;
     for item in items {
-        let body = match item {
-            Value::String(text) => payload::item_of_text(text.into_bytes().into())?,
-            item => payload::item_of_value(item)?,
+        let body = if let Value::String(text) = item {
+            payload::item_of_text(text.into_bytes().into())?
+        } else {
+            payload::item_of_value(item)?
         };
         let op = match upserts {
             true => ItemOp::Upsert { body, if_match: None },

@@ -100,10 +100,8 @@ fn keeping_versions(minutes: u32) -> ContainerSpec {
 }
 
 fn invalid(error: Error) -> InvalidRequest {
-    match error {
-        Error::InvalidRequest(why) => *why,
-        other => panic!("{other}"),
-    }
+    let Error::InvalidRequest(why) = error else { panic!("{error}") };
+    *why
 }
 
 fn kind_of<T>(result: Result<T, Error>) -> ErrorKind {

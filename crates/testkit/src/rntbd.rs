@@ -1,5 +1,6 @@
 //! Frames of RNTBD for tests: a client's requests, and the server's answers. Written down apart from
 //! the server, so that an error of one does not hide in the other.
+#![expect(clippy::little_endian_bytes, reason = "RNTBD is little-endian")]
 
 use std::io::{self, Read};
 

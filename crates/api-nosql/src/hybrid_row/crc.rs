@@ -1,4 +1,5 @@
 //! The checksum of rows: CRC-32 of ISO 3309, as in zlib and PNG.
+#![expect(clippy::little_endian_bytes, reason = "HybridRow is little-endian")]
 
 /// The polynomial, reflected.
 const POLYNOMIAL: u32 = 0xEDB8_8320;
@@ -10,15 +11,18 @@ static TABLES: [[u32; 256]; STRIDE] = tables();
 
 const fn tables() -> [[u32; 256]; STRIDE] {
     let mut tables = [[0; 256]; STRIDE];
-    let mut byte = 0;
-    while byte < 256 {
+    let mut byte: u8 = 0;
+    loop {
         let mut crc = byte as u32;
         let mut bit = 0;
         while bit < 8 {
             crc = if crc & 1 == 1 { (crc >> 1) ^ POLYNOMIAL } else { crc >> 1 };
             bit += 1;
         }
-        tables[0][byte] = crc;
+        tables[0][byte as usize] = crc;
+        if byte == u8::MAX {
+            break;
+        }
         byte += 1;
     }
     let mut at = 1;

@@ -1,4 +1,5 @@
 //! Reading rows.
+#![expect(clippy::little_endian_bytes, reason = "HybridRow is little-endian")]
 
 use super::crc::crc32;
 use super::schema::{Field, Kind, Place, Schema};

@@ -1,3 +1,4 @@
+#![expect(clippy::little_endian_bytes, reason = "HybridRow is little-endian")]
 use std::path::{Path, PathBuf};
 
 use model::{Charge, limits};

@@ -1,15 +1,20 @@
 //! Writing rows.
+#![expect(clippy::little_endian_bytes, reason = "HybridRow is little-endian")]
 
 use super::crc::crc32;
 use super::schema::{Kind, Place, Schema};
 use super::{HEADER_BYTES, RECORD_ID, ROW_VERSION, Row, SEGMENT_BYTES, SEGMENT_ID, Scalar};
+
+/// [`SEGMENT_BYTES`] as a segment says it.
+#[expect(clippy::cast_possible_truncation, reason = "a segment has a few bytes")]
+const SEGMENT_LENGTH: u32 = SEGMENT_BYTES as u32;
 
 /// A body with the segment that begins it.
 pub(super) fn begin() -> Vec<u8> {
     let mut out = Vec::with_capacity(SEGMENT_BYTES);
     header(SEGMENT_ID, &mut out);
     out.push(1);
-    out.extend_from_slice(&u32::to_le_bytes(SEGMENT_BYTES as u32));
+    out.extend_from_slice(&u32::to_le_bytes(SEGMENT_LENGTH));
     out
 }
 

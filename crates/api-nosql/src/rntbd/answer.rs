@@ -2,6 +2,7 @@
 //!
 //! This is on the path of every point read: an answer is written into one buffer, token by token,
 //! and what stays the same on a connection is copied.
+#![expect(clippy::little_endian_bytes, reason = "RNTBD is little-endian")]
 
 use std::time::{Duration, UNIX_EPOCH};
 

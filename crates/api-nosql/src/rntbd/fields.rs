@@ -1,4 +1,5 @@
 //! What the tokens of one request say, in one pass over its head.
+#![expect(clippy::little_endian_bytes, reason = "RNTBD is little-endian")]
 
 use crate::headers::{HeaderName, Headers};
 use crate::request::DirectFields;
@@ -203,10 +204,7 @@ const LEVELS: [Consistency; 5] = [
 ];
 
 fn number_of(token: &Token<'_>) -> u32 {
-    match token.kind {
-        TokenType::Byte => token.byte().into(),
-        _ => token.ulong(),
-    }
+    if token.kind == TokenType::Byte { token.byte().into() } else { token.ulong() }
 }
 
 /// Where a token's value lies in its head.

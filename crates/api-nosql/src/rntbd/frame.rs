@@ -1,4 +1,5 @@
 //! Requests as frames: a head of tokens, and perhaps a payload behind it.
+#![expect(clippy::little_endian_bytes, reason = "RNTBD is little-endian")]
 
 use bytes::Bytes;
 

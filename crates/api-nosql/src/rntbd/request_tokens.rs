@@ -105,9 +105,9 @@ const fn token(id: u16, kind: T, name: &'static str, meaning: Meaning) -> Reques
 /// The row of every id; a number beyond the table for ids without a row.
 static INDEX: [u16; IDS] = {
     let mut index = [u16::MAX; IDS];
-    let mut at = 0;
-    while at < REQUEST_TOKENS.len() {
-        index[REQUEST_TOKENS[at].id as usize] = at as u16;
+    let mut at: u16 = 0;
+    while (at as usize) < REQUEST_TOKENS.len() {
+        index[REQUEST_TOKENS[at as usize].id as usize] = at;
         at += 1;
     }
     index

@@ -1,5 +1,6 @@
 //! Frames that were recorded from the .NET SDK (`golden/rntbd/frames.txt`): what they mean, and that
 //! their signatures are those of the requests that they become.
+#![expect(clippy::little_endian_bytes, reason = "RNTBD is little-endian")]
 
 use std::collections::BTreeMap;
 use std::time::{Duration, UNIX_EPOCH};

@@ -2,6 +2,7 @@
 //!
 //! The type tells the length, so a token with an unknown id can be skipped. Nothing is copied and
 //! nothing is allocated: values borrow from the frame.
+#![expect(clippy::little_endian_bytes, reason = "RNTBD is little-endian")]
 
 use super::BadFrame;
 

@@ -167,9 +167,8 @@ impl Lowering<'_> {
 
 /// The condition that both conditions hold.
 pub(super) fn both(first: Option<Expr>, second: Option<Expr>) -> Option<Expr> {
-    let operands = |condition: Expr| match condition {
-        Expr::And(operands) => operands,
-        other => vec![other],
+    let operands = |condition: Expr| {
+        if let Expr::And(operands) = condition { operands } else { vec![condition] }
     };
     match (first, second) {
         (Some(first), Some(second)) => {
@@ -189,10 +188,10 @@ fn is_of_whole_items(source: &Source) -> bool {
     let [inner] = query.from.as_slice() else { return false };
     let is_whole = match &query.select {
         ast::Select::Star(_) => true,
-        ast::Select::Value(value) => match &value.kind {
-            ExprKind::Identifier(name) => source_name(inner) == Some(name.as_str()),
-            _ => false,
-        },
+        ast::Select::Value(value) => {
+            let name = if let ExprKind::Identifier(name) = &value.kind { Some(name) } else { None };
+            name.is_some_and(|name| source_name(inner) == Some(name.as_str()))
+        }
         ast::Select::List(_) => false,
     };
     is_whole
