@@ -103,6 +103,8 @@ pub(crate) fn indexed_values(item: &Value) -> u64 {
         | Value::Timestamp { .. }
         | Value::Regex { .. }
         | Value::JavaScript { .. }
+        | Value::Undefined
+        | Value::DbPointer { .. }
         | Value::Symbol(_)
         | Value::MinKey
         | Value::MaxKey => 1,

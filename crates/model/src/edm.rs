@@ -75,6 +75,8 @@ impl EdmType {
             | Value::Timestamp { .. }
             | Value::Regex { .. }
             | Value::JavaScript { .. }
+            | Value::Undefined
+            | Value::DbPointer { .. }
             | Value::Symbol(_)
             | Value::Array(_)
             | Value::Object(_)

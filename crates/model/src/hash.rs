@@ -78,6 +78,8 @@ fn hash_value(value: &Value, seed: u128) -> u128 {
         | Value::Timestamp { .. }
         | Value::Regex { .. }
         | Value::JavaScript { .. }
+        | Value::Undefined
+        | Value::DbPointer { .. }
         | Value::Symbol(_)
         | Value::MinKey
         | Value::MaxKey => hash_typed(value, seed),

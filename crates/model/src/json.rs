@@ -18,6 +18,8 @@
 //! | regular expression | `{"$regularExpression":{"pattern":"^a","options":"i"}}` |
 //! | code, code with scope | `{"$code":"…"}`, `{"$code":"…","$scope":{}}` |
 //! | symbol | `{"$symbol":"…"}` |
+//! | undefined | `{"$undefined":true}` |
+//! | pointer | `{"$dbPointer":{"$ref":"db.c","$id":{"$oid":"…"}}}` |
 //! | min key, max key | `{"$minKey":1}`, `{"$maxKey":1}` |
 //!
 //! No two types share a form, so a reader that expects extended JSON restores every value. The
@@ -94,6 +96,8 @@ pub fn write(value: &Value, out: &mut Vec<u8>) {
         | Value::Timestamp { .. }
         | Value::Regex { .. }
         | Value::JavaScript { .. }
+        | Value::Undefined
+        | Value::DbPointer { .. }
         | Value::Symbol(_)
         | Value::MinKey
         | Value::MaxKey => extended::write(value, out),

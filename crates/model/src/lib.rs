@@ -4,6 +4,7 @@
 //! whichever API wrote it and whichever store keeps it.
 #![forbid(unsafe_code)]
 
+pub mod bson;
 pub mod calendar;
 pub mod charge;
 pub mod decimal;

@@ -13,6 +13,13 @@ pub const ITEM_DEPTH_MAX: usize = 128;
 /// (our limit, and the depth limit of the client libraries' binary JSON): it keeps every traversal
 /// of a value within a small stack.
 pub const JSON_DEPTH_MAX: usize = 256;
+/// Largest document of a MongoDB collection, in bytes of BSON (MongoDB's limits: 16 MB).
+pub const DOCUMENT_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Deepest nesting of a document of a MongoDB collection (MongoDB's limits: 100 levels).
+pub const DOCUMENT_DEPTH_MAX: usize = 100;
+/// Deepest nesting of any BSON the server reads, whatever limit the caller of the reader passes
+/// (our limit, as that of JSON): commands nest documents deeper.
+pub const BSON_DEPTH_MAX: usize = JSON_DEPTH_MAX;
 /// Longest item id in bytes, whatever the API (data model of the Table service: row keys of 1 KB
 /// in UTF-16, which are up to 1,536 bytes of UTF-8).
 pub const ITEM_ID_BYTES_MAX: usize = 1536;

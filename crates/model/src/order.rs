@@ -80,7 +80,7 @@ pub fn compare(order: TypeOrder, a: Option<&Value>, b: Option<&Value>) -> Orderi
 
 fn encode_body(order: TypeOrder, value: &Value, out: &mut Vec<u8>) {
     match value {
-        Value::Null | Value::MinKey | Value::MaxKey => {}
+        Value::Undefined | Value::Null | Value::MinKey | Value::MaxKey => {}
         Value::Bool(b) => encode_bool(order, *b, out),
         Value::Int32(_) | Value::Int64(_) | Value::Double(_) | Value::Decimal128(_) => {
             numbers::encode(value, out);
@@ -106,6 +106,13 @@ fn encode_body(order: TypeOrder, value: &Value, out: &mut Vec<u8>) {
             if let Some(scope) = scope {
                 encode_object(order, scope, out);
             }
+        }
+        Value::DbPointer { namespace, id } => {
+            // As MongoDB has it, the length of the name counts before its letters.
+            let length = u32::try_from(namespace.len()).unwrap_or(u32::MAX);
+            out.extend_from_slice(&length.to_be_bytes());
+            encode_text(order, namespace, out);
+            out.extend_from_slice(id);
         }
         Value::Array(elements) => encode_array(order, elements, out),
         Value::Object(object) => encode_object(order, object, out),
@@ -232,6 +239,10 @@ fn compare_same_tag(order: TypeOrder, a: &Value, b: &Value) -> Ordering {
         }
         (_, Value::JavaScript { code, scope }, Value::JavaScript { code: c, scope: s }) => {
             compare_text(order, code, c).then_with(|| compare_scopes(order, scope, s))
+        }
+        (_, Value::DbPointer { namespace, id }, Value::DbPointer { namespace: n, id: i }) => {
+            let lengths = namespace.len().cmp(&n.len());
+            lengths.then_with(|| compare_text(order, namespace, n)).then_with(|| id.cmp(i))
         }
         _ => compare_rest(order, a, b),
     }

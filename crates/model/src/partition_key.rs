@@ -99,6 +99,8 @@ impl PartitionKeyComponent {
             | Value::Timestamp { .. }
             | Value::Regex { .. }
             | Value::JavaScript { .. }
+            | Value::Undefined
+            | Value::DbPointer { .. }
             | Value::Symbol(_)
             | Value::Array(_)
             | Value::Object(_)

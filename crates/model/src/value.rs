@@ -1,8 +1,9 @@
 //! One tree that can hold every value of the four APIs.
 //!
 //! NoSQL JSON uses the plain subset (null, bool, int64, double, string, array, object); BSON and
-//! EDM use the typed values. *Undefined* is never a `Value`: it is the absence of one, so functions
-//! that may yield it return `Option<Value>`.
+//! EDM use the typed values. SQL's *undefined* is never a `Value`: it is the absence of one, so
+//! functions that may yield it return `Option<Value>`. `Value::Undefined` is the BSON type of that
+//! name, which a document can hold.
 
 /// A date with the precision of both formats: EDM counts 100-nanosecond ticks, BSON milliseconds.
 /// Splitting the two keeps the full BSON range, which ticks alone would overflow.
@@ -55,7 +56,7 @@ pub enum Value {
     Regex {
         /// The pattern.
         pattern: String,
-        /// Option letters, sorted.
+        /// Option letters, in the order in which they were written.
         options: String,
     },
     /// BSON JavaScript code, with its scope when it has one.
@@ -67,6 +68,16 @@ pub enum Value {
     },
     /// A BSON symbol.
     Symbol(String),
+    /// BSON's deprecated *undefined*, a value that an item holds. Where there is no value at all
+    /// functions return `None`; both sort alike.
+    Undefined,
+    /// BSON's deprecated pointer to a document of another collection.
+    DbPointer {
+        /// The collection that the pointer names.
+        namespace: String,
+        /// The document's object id.
+        id: [u8; 12],
+    },
     /// An array.
     Array(Vec<Value>),
     /// An object; field order is kept.
@@ -155,6 +166,14 @@ impl Object {
         (Self { fields }, has_repeated_names)
     }
 
+    /// As [`Object::from_fields`], but of repeated names the first wins, as in BSON.
+    pub fn from_fields_keeping_first(mut fields: Vec<(String, Value)>) -> Self {
+        if has_repeated_names(&fields) {
+            keep_first_values(&mut fields);
+        }
+        Self { fields }
+    }
+
     /// Removes field `name`; the order of the others is kept.
     pub fn remove(&mut self, name: &str) -> Option<Value> {
         let at = self.fields.iter().position(|(n, _)| n == name)?;
@@ -193,19 +212,34 @@ fn has_repeated_names(fields: &[(String, Value)]) -> bool {
 
 /// Keeps the last value of every repeated name, at the position of the first.
 fn keep_last_values(fields: &mut Vec<(String, Value)>) {
+    let repeated = positions_of_repeated(fields);
+    for run in &repeated {
+        if let [first, .., last] = **run {
+            fields[first].1 = std::mem::replace(&mut fields[last].1, Value::Null);
+        }
+    }
+    keep_first_of_each(&repeated, fields);
+}
+
+/// Keeps the first value of every repeated name.
+fn keep_first_values(fields: &mut Vec<(String, Value)>) {
+    let repeated = positions_of_repeated(fields);
+    keep_first_of_each(&repeated, fields);
+}
+
+/// For every repeated name the positions of its fields in order.
+fn positions_of_repeated(fields: &[(String, Value)]) -> Vec<Vec<usize>> {
     let mut by_name: Vec<usize> = (0..fields.len()).collect();
     // The sort is stable, so each run of equal names is in order of appearance.
     by_name.sort_by(|a, b| fields[*a].0.cmp(&fields[*b].0));
     let runs = by_name.chunk_by(|a, b| fields[*a].0 == fields[*b].0);
-    let repeated: Vec<&[usize]> = runs.filter(|run| run.len() > 1).collect();
+    runs.filter(|run| run.len() > 1).map(<[usize]>::to_vec).collect()
+}
+
+fn keep_first_of_each(repeated: &[Vec<usize>], fields: &mut Vec<(String, Value)>) {
     let mut is_kept = vec![true; fields.len()];
-    for run in repeated {
-        if let [first, .., last] = *run {
-            fields[first].1 = std::mem::replace(&mut fields[last].1, Value::Null);
-        }
-        for later in &run[1..] {
-            is_kept[*later] = false;
-        }
+    for later in repeated.iter().flat_map(|run| run.iter().skip(1)) {
+        is_kept[*later] = false;
     }
     let mut is_kept = is_kept.into_iter();
     fields.retain(|_| is_kept.next().unwrap_or(true));

@@ -39,6 +39,8 @@ pub(crate) fn class_of(value: &Value) -> Class {
         | Value::Timestamp { .. }
         | Value::Regex { .. }
         | Value::JavaScript { .. }
+        | Value::Undefined
+        | Value::DbPointer { .. }
         | Value::Symbol(_)
         | Value::MinKey
         | Value::MaxKey => Class::Foreign,

@@ -46,6 +46,8 @@ fn measure(value: &Value, lengths: &mut Vec<usize>) -> usize {
         | Value::Timestamp { .. }
         | Value::Regex { .. }
         | Value::JavaScript { .. }
+        | Value::Undefined
+        | Value::DbPointer { .. }
         | Value::Symbol(_)
         | Value::MinKey
         | Value::MaxKey => measure(&plain(value), lengths),
@@ -186,6 +188,8 @@ impl Writer {
             | Value::Timestamp { .. }
             | Value::Regex { .. }
             | Value::JavaScript { .. }
+            | Value::Undefined
+            | Value::DbPointer { .. }
             | Value::Symbol(_)
             | Value::MinKey
             | Value::MaxKey => self.value(&plain(value)),

@@ -34,6 +34,12 @@ pub(super) fn write(value: &Value, out: &mut Vec<u8>) {
         }
         Value::JavaScript { code, scope } => write_code(code, scope.as_deref(), out),
         Value::Symbol(name) => wrap_text("$symbol", name, out),
+        Value::Undefined => out.extend_from_slice(br#"{"$undefined":true}"#),
+        Value::DbPointer { namespace, id } => {
+            out.extend_from_slice(br#"{"$dbPointer":{"$ref":"#);
+            super::write_str(namespace, out);
+            append(out, format_args!(r#","$id":{{"$oid":"{}"}}}}}}"#, hex(id)));
+        }
         Value::MinKey => out.extend_from_slice(br#"{"$minKey":1}"#),
         Value::MaxKey => out.extend_from_slice(br#"{"$maxKey":1}"#),
         Value::Null

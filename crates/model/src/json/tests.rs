@@ -253,6 +253,11 @@ fn extended_forms() {
             r#"{"$code":"f()","$scope":{"x":1}}"#,
         ),
         (Value::Symbol("s".into()), r#"{"$symbol":"s"}"#),
+        (Value::Undefined, r#"{"$undefined":true}"#),
+        (
+            Value::DbPointer { namespace: "d.c".into(), id: [1; 12] },
+            r#"{"$dbPointer":{"$ref":"d.c","$id":{"$oid":"010101010101010101010101"}}}"#,
+        ),
         (Value::MinKey, r#"{"$minKey":1}"#),
         (Value::MaxKey, r#"{"$maxKey":1}"#),
     ];

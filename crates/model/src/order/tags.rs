@@ -25,6 +25,7 @@ pub enum Tag {
     Regex,
     Code,
     CodeWithScope,
+    DbPointer,
     MaxKey,
 }
 
@@ -32,6 +33,7 @@ impl Tag {
     pub(super) fn of(value: Option<&Value>) -> Self {
         let Some(value) = value else { return Tag::Undefined };
         match value {
+            Value::Undefined => Tag::Undefined,
             Value::Null => Tag::Null,
             Value::Bool(false) => Tag::False,
             Value::Bool(true) => Tag::True,
@@ -50,6 +52,7 @@ impl Tag {
             Value::Regex { .. } => Tag::Regex,
             Value::JavaScript { scope: None, .. } => Tag::Code,
             Value::JavaScript { scope: Some(_), .. } => Tag::CodeWithScope,
+            Value::DbPointer { .. } => Tag::DbPointer,
             Value::MinKey => Tag::MinKey,
             Value::MaxKey => Tag::MaxKey,
         }
@@ -85,11 +88,11 @@ impl Tag {
             Tag::Code => 0x80,
             Tag::CodeWithScope => 0x88,
             Tag::Symbol => 0x90,
+            Tag::DbPointer => 0x98,
             Tag::MaxKey => 0xF0,
         }
     }
 
-    /// 0x70 is reserved for BSON's DBPointer.
     const fn bson(self) -> u8 {
         match self {
             Tag::MinKey => 0x08,
@@ -105,6 +108,7 @@ impl Tag {
             Tag::Date => 0x58,
             Tag::Timestamp => 0x60,
             Tag::Regex => 0x68,
+            Tag::DbPointer => 0x70,
             Tag::Code => 0x78,
             Tag::CodeWithScope => 0x80,
             Tag::MaxKey => 0xF0,

@@ -77,6 +77,7 @@ fn nosql_type_order() {
             code(None),
             code(Some(Object::new())),
             Some(Value::Symbol(String::new())),
+            Some(Value::DbPointer { namespace: String::new(), id: [0; 12] }),
             Some(Value::MaxKey),
         ],
     );
@@ -105,6 +106,9 @@ fn bson_type_order() {
             Some(Value::Timestamp { seconds: 1, increment: 0 }),
             Some(Value::Regex { pattern: "a".into(), options: "i".into() }),
             Some(Value::Regex { pattern: "b".into(), options: String::new() }),
+            Some(Value::DbPointer { namespace: "b".into(), id: [9; 12] }),
+            Some(Value::DbPointer { namespace: "aa".into(), id: [0; 12] }),
+            Some(Value::DbPointer { namespace: "aa".into(), id: [1; 12] }),
             code(None),
             code(Some(Object::new())),
             Some(Value::MaxKey),
@@ -385,6 +389,7 @@ fn may_be_cut(value: Option<&Value>) -> bool {
             long(s.len())
         }
         Value::Binary { bytes, .. } => long(bytes.len()),
+        Value::DbPointer { namespace, .. } => long(namespace.len()),
         Value::Array(_) | Value::Object(_) | Value::JavaScript { scope: Some(_), .. } => {
             json::to_string(value).len() > COMPOSITE_BYTES_MAX / 4
         }
@@ -399,6 +404,7 @@ fn may_be_cut(value: Option<&Value>) -> bool {
         | Value::ObjectId(_)
         | Value::Timestamp { .. }
         | Value::Regex { .. }
+        | Value::Undefined
         | Value::MinKey
         | Value::MaxKey => false,
     }

@@ -84,6 +84,9 @@ fn typed_scalar() -> impl Strategy<Value = Value> {
             .prop_map(|(pattern, options)| Value::Regex { pattern, options }),
         any_text().prop_map(|code| Value::JavaScript { code, scope: None }),
         any_text().prop_map(Value::Symbol),
+        Just(Value::Undefined),
+        (any_text(), any::<[u8; 12]>())
+            .prop_map(|(namespace, id)| Value::DbPointer { namespace, id }),
         Just(Value::MinKey),
         Just(Value::MaxKey),
     ]

@@ -50,10 +50,12 @@ fn write_value(value: &Value, depth: usize, f: &mut fmt::Formatter<'_>) -> fmt::
         Value::Binary { subtype, bytes } => write_binary(*subtype, bytes, f),
         Value::Guid(bytes) => write_binary(4, bytes, f),
         Value::Date(date) => write!(f, "new Date({})", date.millis),
-        Value::ObjectId(id) => {
-            f.write_str("ObjectId('")?;
-            id.iter().try_for_each(|byte| write!(f, "{byte:02x}"))?;
-            f.write_str("')")
+        Value::ObjectId(id) => write_object_id(id, f),
+        Value::Undefined => f.write_str("undefined"),
+        Value::DbPointer { namespace, id } => {
+            write!(f, "DBRef('{namespace}', ")?;
+            write_object_id(id, f)?;
+            f.write_str(")")
         }
         Value::Timestamp { seconds, increment } => write!(f, "Timestamp({seconds}, {increment})"),
         Value::Regex { pattern, options } => write!(f, "/{pattern}/{options}"),
@@ -68,6 +70,12 @@ fn write_value(value: &Value, depth: usize, f: &mut fmt::Formatter<'_>) -> fmt::
         Value::MinKey => f.write_str("MinKey"),
         Value::MaxKey => f.write_str("MaxKey"),
     }
+}
+
+fn write_object_id(id: &[u8; 12], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    f.write_str("ObjectId('")?;
+    id.iter().try_for_each(|byte| write!(f, "{byte:02x}"))?;
+    f.write_str("')")
 }
 
 fn write_double(n: f64, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -77,6 +77,8 @@ impl BsonType {
             Value::JavaScript { scope: None, .. } => BsonType::JavaScript,
             Value::JavaScript { scope: Some(_), .. } => BsonType::JavaScriptWithScope,
             Value::Symbol(_) => BsonType::Symbol,
+            Value::Undefined => BsonType::Undefined,
+            Value::DbPointer { .. } => BsonType::DbPointer,
             Value::Array(_) => BsonType::Array,
             Value::Object(_) => BsonType::Object,
             Value::MinKey => BsonType::MinKey,
