@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod error;
+pub mod mongo;
 pub mod nosql;
 pub mod odata;
 

@@ -226,6 +226,14 @@ pub fn is_truthy(value: &Value) -> bool {
     !matches!(BsonType::of(value), BsonType::Null | BsonType::Undefined)
 }
 
+/// The double nearest to a number of any type.
+pub fn to_f64(value: &Value) -> Option<f64> {
+    if let Value::Decimal128(bytes) = value {
+        return Some(Decimal::from_bson(bytes).to_f64());
+    }
+    value.as_f64()
+}
+
 /// Whether a value is a number.
 pub fn is_number(value: &Value) -> bool {
     matches!(value, Value::Int32(_) | Value::Int64(_) | Value::Double(_) | Value::Decimal128(_))

@@ -127,12 +127,7 @@ fn is_multiple(value: &Value, divisor: &Value) -> bool {
     if let (Some(n), Some(divisor)) = (exact(value), exact(divisor)) {
         return n.checked_rem(divisor) == Some(0);
     }
-    let double = |n: &Value| {
-        if let Value::Decimal128(bytes) = n {
-            return model::decimal::Decimal::from_bson(bytes).to_f64();
-        }
-        n.as_f64().unwrap_or(f64::NAN)
-    };
+    let double = |n: &Value| types::to_f64(n).unwrap_or(f64::NAN);
     // A number beyond all integers has no fraction that could be left over.
     truncated(value).is_some() && double(value) % double(divisor) == 0.0
 }

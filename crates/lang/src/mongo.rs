@@ -1,0 +1,10 @@
+//! MongoDB's language: compiles BSON trees to the operators of [`query::document`].
+//!
+//! The trees come from clients: their depth and size are limited by the reader of BSON, and every
+//! mistake has the number and text of a server of version 7.0.
+
+pub mod filter;
+mod integers;
+
+#[cfg(test)]
+mod test_support;

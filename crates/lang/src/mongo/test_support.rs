@@ -1,0 +1,112 @@
+//! BSON trees in tests, written as JSON with a few typed values.
+
+use std::sync::Arc;
+
+use model::json::FieldMask;
+use model::{Date, Object, Value};
+use query::document::{Evaluate, Failure, Variables};
+
+use super::filter::FilterOptions;
+
+/// Reads relaxed JSON as BSON: whole numbers are int32 if they fit, `{"$date": ms}` is a date,
+/// `{"$oid": hex}` an id, `{"$long": n}`, `{"$double": n}` numbers, `{"$re": [pattern, options]}` a
+/// regular expression, `{"$special": "NaN" | "minKey" | "maxKey"}` what JSON lacks.
+pub(crate) fn bson(json: &str) -> Value {
+    let read = model::json::parse(json.as_bytes(), 200);
+    typed(read.unwrap_or_else(|error| panic!("{json}: {error:?}")).value)
+}
+
+/// As [`bson`], of an object.
+pub(crate) fn bson_object(json: &str) -> Object {
+    let Value::Object(object) = bson(json) else { panic!("{json} is no object") };
+    object
+}
+
+fn typed(value: Value) -> Value {
+    if let Value::Int64(n) = value {
+        return i32::try_from(n).map_or(Value::Int64(n), Value::Int32);
+    }
+    if let Value::Array(elements) = value {
+        return Value::Array(elements.into_iter().map(typed).collect());
+    }
+    let Value::Object(object) = value else { return value };
+    let only = object.iter().next().filter(|_| object.len() == 1);
+    if let Some(special) = only.and_then(|(name, inner)| special(name, inner)) {
+        return special;
+    }
+    Value::Object(object.into_iter().map(|(name, value)| (name, typed(value))).collect())
+}
+
+fn special(name: &str, inner: &Value) -> Option<Value> {
+    match name {
+        "$date" => Some(Value::Date(Date { millis: inner.as_i64()?, ticks: 0 })),
+        "$long" => Some(Value::Int64(inner.as_i64()?)),
+        "$double" => Some(Value::Double(inner.as_f64()?)),
+        "$oid" => {
+            let digits = inner.as_str()?;
+            let mut id = [0; 12];
+            for (at, byte) in id.iter_mut().enumerate() {
+                *byte = u8::from_str_radix(digits.get(2 * at..2 * at + 2)?, 16).ok()?;
+            }
+            Some(Value::ObjectId(id))
+        }
+        "$re" => {
+            let [pattern, options] = inner.as_array()? else { return None };
+            Some(Value::Regex {
+                pattern: pattern.as_str()?.to_owned(),
+                options: options.as_str()?.to_owned(),
+            })
+        }
+        "$special" => match inner.as_str()? {
+            "NaN" => Some(Value::Double(f64::NAN)),
+            "minKey" => Some(Value::MinKey),
+            "maxKey" => Some(Value::MaxKey),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// The value of one field, as the only kind of expression.
+#[derive(Debug)]
+struct FieldOf(String);
+
+impl Evaluate for FieldOf {
+    fn evaluate(&self, document: &Value, _: &Variables) -> Result<Option<Value>, Failure> {
+        Ok(document.field(&self.0).cloned())
+    }
+
+    fn require(&self, mask: &mut FieldMask) {
+        mask.add(std::slice::from_ref(&self.0), FieldMask::All);
+    }
+}
+
+/// A constant.
+#[derive(Debug)]
+struct ConstantOf(Value);
+
+impl Evaluate for ConstantOf {
+    fn evaluate(&self, _: &Value, _: &Variables) -> Result<Option<Value>, Failure> {
+        Ok(Some(self.0.clone()))
+    }
+
+    fn require(&self, _: &mut FieldMask) {}
+}
+
+/// Knows `"$name"` and constants only.
+pub(crate) fn compile_expression(value: &Value) -> Result<Arc<dyn Evaluate>, Failure> {
+    match value.as_str().and_then(|text| text.strip_prefix('$')) {
+        Some(name) => Ok(Arc::new(FieldOf(name.to_owned()))),
+        None => Ok(Arc::new(ConstantOf(value.clone()))),
+    }
+}
+
+/// Options whose expressions are fields and constants.
+pub(crate) fn options() -> FilterOptions<'static> {
+    FilterOptions::new(&compile_expression)
+}
+
+/// Variables at a fixed time.
+pub(crate) fn variables() -> Variables {
+    Variables::at(Date { millis: 1_600_000_000_000, ticks: 0 })
+}
