@@ -96,6 +96,7 @@ pub fn hybrid_row(input: &[u8]) {
 }
 
 /// The input with the right checksum in every record that can be found.
+#[allow(clippy::little_endian_bytes, reason = "HybridRow is little-endian")]
 fn with_checksums(input: &[u8]) -> Vec<u8> {
     const SEGMENT_BYTES: usize = 10;
     const RECORD_BYTES: usize = 13;
@@ -250,6 +251,7 @@ pub fn frame(input: &[u8]) {
 }
 
 /// Tokens behind those that every request needs: the frame is refused or answered.
+#[allow(clippy::little_endian_bytes, reason = "RNTBD is little-endian")]
 pub fn tokens(input: &[u8]) {
     const ITEM: u16 = 3;
     for operation in [1, 3, 4, 15, 37] {

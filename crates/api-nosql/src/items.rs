@@ -180,7 +180,8 @@ async fn write(
         // Boxed, because it is rare and would enlarge the future of every request.
         return Box::pin(write_triggered(service, ctx, container, key, op, request)).await;
     }
-    let outcome = service.engine().write_item(ctx, container, key, op).await?;
+    // Boxed, so that the futures of reads do not hold the state of writes.
+    let outcome = Box::pin(service.engine().write_item(ctx, container, key, op)).await?;
     reply(&outcome, request)
 }
 

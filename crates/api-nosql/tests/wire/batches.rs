@@ -224,8 +224,16 @@ async fn an_answer_has_a_largest_size() {
 /// The charges of the results add up to that of the whole, which is not nothing.
 fn check_sum(answer: &Answer) {
     let results = answer.json();
-    let charges = results.as_array().unwrap().iter().map(|r| r["requestCharge"].as_f64().unwrap());
-    let total: f64 = answer.header("x-ms-request-charge").unwrap().parse().unwrap();
+    let charges = results
+        .as_array()
+        .expect("the test's own data")
+        .iter()
+        .map(|r| r["requestCharge"].as_f64().expect("the test's own data"));
+    let total: f64 = answer
+        .header("x-ms-request-charge")
+        .expect("the test's own data")
+        .parse()
+        .expect("the test's own data");
     let sum: f64 = charges.sum();
     assert!((sum - total).abs() < 0.001 && total > 0.0, "{sum} {total}");
 }

@@ -1,4 +1,5 @@
 //! Direct mode: addresses, frames, and how a client learns that what it knows is stale.
+#![expect(clippy::little_endian_bytes, reason = "RNTBD is little-endian")]
 
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
@@ -43,7 +44,7 @@ impl Client {
         else {
             panic!("the handshake is refused");
         };
-        let greeting = Answer::read(&mut &greeting[..]).unwrap();
+        let greeting = Answer::read(&mut &greeting[..]).expect("the test's own data");
         assert_eq!((greeting.status, greeting.text(2)), (200, Some("planisphere")));
         assert!(greeting.text(3).is_some() && greeting.payload.is_empty());
         Self { service, client: Arc::from(client) }
@@ -56,13 +57,13 @@ impl Client {
     }
 
     async fn serve(&self, head: Vec<u8>, payload: Vec<u8>) -> Answer {
-        let frame = Request::read(head.into(), &self.client).unwrap();
+        let frame = Request::read(head.into(), &self.client).expect("the test's own data");
         let service = Arc::clone(&self.service.service);
         let payload = Full::new(Bytes::from(payload));
         let source = RequestSource::new(Scheme::Https, None);
         let sent = service.serve_frame(frame, payload, Arc::clone(&self.client), source).await;
         let bytes = [sent.head, sent.payload.to_vec()].concat();
-        let answer = Answer::read(&mut &bytes[..]).unwrap();
+        let answer = Answer::read(&mut &bytes[..]).expect("the test's own data");
         let first: Vec<u16> = answer.tokens.iter().take(2).map(|token| token.0).collect();
         assert_eq!(first, [answer::TRANSPORT_REQUEST_ID, answer::PAYLOAD_PRESENT]);
         assert_eq!(answer.number(answer::TRANSPORT_REQUEST_ID), Some(7));
@@ -75,8 +76,8 @@ impl Client {
 
     fn container(&self) -> Arc<Container> {
         let catalog = self.service.harness.engine.catalog();
-        let database = catalog.database("d").unwrap().rid;
-        Arc::clone(catalog.container(database, "c").unwrap())
+        let database = catalog.database("d").expect("the test's own data").rid;
+        Arc::clone(catalog.container(database, "c").expect("the test's own data"))
     }
 
     /// The paths of the addresses of these ranges.
@@ -88,13 +89,14 @@ impl Client {
         );
         let answer = self.signed_get(&path, "docs", &rid.to_string().to_lowercase()).await;
         let found = answer.expect(200).json();
-        let addresses = found["Addresss"].as_array().unwrap();
+        let addresses = found["Addresss"].as_array().expect("the test's own data");
         assert_eq!(found["_count"], addresses.len());
-        let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
+        let text =
+            |value: &serde_json::Value| value.as_str().expect("the test's own data").to_owned();
         let path = |address: &serde_json::Value| {
             let uri = text(&address["physcialUri"]);
-            let path = uri.strip_prefix("rntbd://example.test:8081").unwrap();
-            path.strip_suffix('/').unwrap().to_owned()
+            let path = uri.strip_prefix("rntbd://example.test:8081").expect("the test's own data");
+            path.strip_suffix('/').expect("the test's own data").to_owned()
         };
         let primaries = addresses.iter().filter(|address| address["isPrimary"] == true).count();
         assert_eq!(primaries * 2, addresses.len());
@@ -116,7 +118,7 @@ impl Client {
         let (engine, rid) = (&self.service.harness.engine, self.container().rid);
         let point = SplitPoint::Midpoint;
         let job = engine.start_split(rid, RangeId(range), point, Progression::Automatic).await;
-        engine.finish_job(job.unwrap().id).await.unwrap();
+        engine.finish_job(job.expect("the test's own data").id).await.expect("the test's own data");
     }
 }
 
@@ -281,9 +283,14 @@ async fn a_stale_client_learns_which_of_its_knowledge_is_stale() {
 
 /// The resource id of the container in a replica's path.
 fn client_rid(path: &str) -> String {
-    let partition = path.split('/').nth(6).unwrap();
-    let (database, number) = partition.split_once('-').unwrap().0.split_once('.').unwrap();
-    let hex = |text| u32::from_str_radix(text, 16).unwrap();
+    let partition = path.split('/').nth(6).expect("the test's own data");
+    let (database, number) = partition
+        .split_once('-')
+        .expect("the test's own data")
+        .0
+        .split_once('.')
+        .expect("the test's own data");
+    let hex = |text| u32::from_str_radix(text, 16).expect("the test's own data");
     model::ContainerRid { database: model::DatabaseRid(hex(database)), number: hex(number) }
         .to_string()
 }
@@ -428,7 +435,7 @@ impl Dice {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
-        usize::try_from(self.0 % limit as u64).unwrap()
+        usize::try_from(self.0 % limit as u64).expect("the test's own data")
     }
 }
 

@@ -20,11 +20,17 @@ async fn moving() -> (TestService, JobId) {
     s.post("/dbs/d/colls/c/sprocs", &body.to_string()).await.expect(201);
     let engine = &s.harness.engine;
     let catalog = engine.catalog();
-    let database = catalog.database("d").unwrap().rid;
-    let container = catalog.container(database, "c").unwrap().rid;
+    let database = catalog.database("d").expect("the test's own data").rid;
+    let container = catalog.container(database, "c").expect("the test's own data").rid;
     let at = SplitPoint::Midpoint;
-    let job = engine.start_split(container, RangeId(0), at, Progression::Manual).await.unwrap();
-    assert_eq!(engine.advance_job(job.id).await.unwrap().phase, JobPhase::Swapping);
+    let job = engine
+        .start_split(container, RangeId(0), at, Progression::Manual)
+        .await
+        .expect("the test's own data");
+    assert_eq!(
+        engine.advance_job(job.id).await.expect("the test's own data").phase,
+        JobPhase::Swapping
+    );
     (s, job.id)
 }
 

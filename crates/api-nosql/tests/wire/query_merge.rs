@@ -151,10 +151,16 @@ async fn check_resuming(s: &TestService, direction: &str) {
         let from_row = json!({"value": [value], "rid": rid, "exclude": false});
         assert_eq!(resumed(from_row).await, all[at..]);
         let from_value = json!({"value": [value], "exclude": false});
-        let first = all.iter().position(|row| row["orderByItems"][0]["item"] == *value).unwrap();
+        let first = all
+            .iter()
+            .position(|row| row["orderByItems"][0]["item"] == *value)
+            .expect("the test's own data");
         assert_eq!(resumed(from_value).await, all[first..]);
         let beyond_value = json!({"value": [value], "exclude": true});
-        let next = all.iter().rposition(|row| row["orderByItems"][0]["item"] == *value).unwrap();
+        let next = all
+            .iter()
+            .rposition(|row| row["orderByItems"][0]["item"] == *value)
+            .expect("the test's own data");
         assert_eq!(resumed(beyond_value).await, all[next + 1..]);
     }
     let undefined = json!({"value": [[]], "exclude": false});

@@ -1,5 +1,6 @@
 //! Batches and bulk requests in HybridRow, as the .NET SDK sends them. The rows are written and
 //! read here independently of the server's own code.
+#![expect(clippy::little_endian_bytes, reason = "HybridRow is little-endian")]
 
 use serde_json::{Value, json};
 
@@ -47,11 +48,12 @@ fn crc(bytes: &[u8]) -> u32 {
 
 fn put_bytes(bytes: &[u8], out: &mut Vec<u8>) {
     let mut n = bytes.len();
+    let seven_bits = |n: usize| u8::try_from(n % 0x80).expect("less than 128");
     while n >= 0x80 {
-        out.push((n % 0x80) as u8 | 0x80);
+        out.push(seven_bits(n) | 0x80);
         n /= 0x80;
     }
-    out.push(n as u8);
+    out.push(seven_bits(n));
     out.extend_from_slice(bytes);
 }
 
@@ -76,7 +78,8 @@ fn rows(operations: &[Operation]) -> Vec<u8> {
             row.extend_from_slice(&[3, 12]);
         }
         out.extend_from_slice(RECORD);
-        out.extend_from_slice(&(row.len() as u32).to_le_bytes());
+        let length = u32::try_from(row.len()).expect("a short row");
+        out.extend_from_slice(&length.to_le_bytes());
         out.extend_from_slice(&crc(&row).to_le_bytes());
         out.extend_from_slice(&row);
     }
@@ -93,7 +96,7 @@ fn results(answer: &Answer) -> Vec<Value> {
         rest = left;
         (taken, left.is_empty())
     };
-    let number = |bytes: &[u8]| u32::from_le_bytes(bytes.try_into().unwrap());
+    let number = |bytes: &[u8]| u32::from_le_bytes(bytes.try_into().expect("the test's own data"));
     let mut all = Vec::new();
     loop {
         assert_eq!(take(5).0, RECORD);
@@ -119,7 +122,7 @@ fn results(answer: &Answer) -> Vec<Value> {
                 sparse = left;
                 found[name] = match name {
                     "body" => serde_json::from_slice(value).expect("JSON"),
-                    _ => String::from_utf8(value.to_vec()).unwrap().into(),
+                    _ => String::from_utf8(value.to_vec()).expect("the test's own data").into(),
                 };
             }
         }
@@ -128,7 +131,8 @@ fn results(answer: &Answer) -> Vec<Value> {
             sparse = &left[4..];
         }
         let charge = sparse.strip_prefix(&[16, 6]).expect("a charge");
-        found["charge"] = f64::from_le_bytes(charge.try_into().unwrap()).into();
+        found["charge"] =
+            f64::from_le_bytes(charge.try_into().expect("the test's own data")).into();
         all.push(found);
         if is_last {
             return all;
@@ -137,7 +141,10 @@ fn results(answer: &Answer) -> Vec<Value> {
 }
 
 fn codes(answer: &Answer) -> Vec<u64> {
-    results(answer).iter().map(|result| result["status"].as_u64().unwrap()).collect()
+    results(answer)
+        .iter()
+        .map(|result| result["status"].as_u64().expect("the test's own data"))
+        .collect()
 }
 
 fn batch<'s>(s: &'s TestService, body: impl Into<Vec<u8>>) -> Call<'s> {

@@ -3,6 +3,7 @@
 //! Everything happens in one task. A request is begun as soon as it is read; most reads are
 //! answered at once, without a task of their own. Other requests go on in tasks on the same thread.
 //! Answers leave in the order in which they are ready.
+#![expect(clippy::little_endian_bytes, reason = "RNTBD is little-endian")]
 
 use std::cell::RefCell;
 use std::convert::Infallible;

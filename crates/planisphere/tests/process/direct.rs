@@ -1,4 +1,5 @@
 //! Clients in Direct mode: frames over TLS, on the port of HTTPS.
+#![expect(clippy::little_endian_bytes, reason = "RNTBD is little-endian")]
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
