@@ -176,7 +176,7 @@ fn push_envelope(change: &ItemChange, key: &PartitionKeyDefinition, out: &mut Ve
             out.extend_from_slice(b"{},\"metadata\":{");
             push_operation(out, "delete", deleted.lsn, deleted.ts, deleted.previous);
             push(out, format_args!(",\"timeToLiveExpired\":{},\"id\":", deleted.is_expired));
-            json::write_str(&deleted.id, out);
+            json::write_str(&deleted.id.as_text(), out);
             out.extend_from_slice(b",\"partitionKey\":{");
             push_key(key, &deleted.partition_key(), out);
             out.push(b'}');

@@ -262,7 +262,7 @@ fn body_seen_before(
     let (ItemOp::Replace { id, body: new, .. }, Some(text)) = (op, body) else {
         return Ok(body.map(str::to_owned));
     };
-    let Some(old) = lock(host).item(id)? else { return Ok(Some(text.to_owned())) };
+    let Some(old) = lock(host).item(&id.as_text())? else { return Ok(Some(text.to_owned())) };
     let (old, mut seen) = (system_properties::value_of(&old)?, new.value().clone());
     if let Some(seen) = seen.as_object_mut() {
         for name in SYSTEM_PROPERTIES {

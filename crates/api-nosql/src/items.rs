@@ -53,7 +53,8 @@ pub(crate) async fn read(
     let key = partition_key_header::required_item_key(container, request)?;
     let id = name_of(service, ctx, container, &key, id, request).await?;
     let if_none_match = request.if_none_match();
-    let item = service.engine().read_item(ctx, container, &key, &id, if_none_match.as_ref())?;
+    let item =
+        service.engine().read_item(ctx, container, &key, id.as_bytes(), if_none_match.as_ref())?;
     Ok(Reply::ok(payload::of_item(&item, request)?).etag(item.etag().to_string()))
 }
 
@@ -68,7 +69,7 @@ pub(crate) async fn replace(
     let body = payload::item(&request.body)?;
     let key = key_of_replace(container, request, &body)?;
     let id = name_of(service, ctx, container, &key, id, request).await?.into_owned();
-    let op = ItemOp::Replace { id, body, if_match: request.if_match() };
+    let op = ItemOp::Replace { id: id.into(), body, if_match: request.if_match() };
     let replaced = write(service, ctx, container, Some(key), op, request).await;
     match replaced {
         Err(error) if error.kind() == ErrorKind::PartitionKeyMismatch => {
@@ -126,7 +127,7 @@ pub(crate) async fn patch(
     let patch = patch::from_value(&container.spec.partition_key, payload::value(&request.body)?)?;
     let key = partition_key_header::required_item_key(container, request)?;
     let id = name_of(service, ctx, container, &key, id, request).await?.into_owned();
-    let op = ItemOp::Patch { id, patch, if_match: request.if_match() };
+    let op = ItemOp::Patch { id: id.into(), patch, if_match: request.if_match() };
     write(service, ctx, container, Some(key), op, request).await
 }
 
@@ -140,7 +141,7 @@ pub(crate) async fn delete(
     check_write(service, ctx, request)?;
     let key = partition_key_header::required_item_key(container, request)?;
     let id = name_of(service, ctx, container, &key, id, request).await?.into_owned();
-    let op = ItemOp::Delete { id, if_match: request.if_match() };
+    let op = ItemOp::Delete { id: id.into(), if_match: request.if_match() };
     write(service, ctx, container, Some(key), op, request).await
 }
 
@@ -286,7 +287,7 @@ async fn id_behind(
             if let Row::Item(item) = row
                 && item.rid() == rid
             {
-                return Ok(item.id().to_owned());
+                return Ok(item.id().into_owned());
             }
         }
         if found.continuation.is_none() {

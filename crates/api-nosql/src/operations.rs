@@ -4,8 +4,8 @@
 use std::borrow::Cow;
 
 use bytes::Bytes;
-use engine::StoredItem;
 use engine::ops::{EtagCondition, ItemOp, ItemOutcome, OpResult};
+use engine::{RowKey, StoredItem};
 use model::{Charge, PartitionKeyDefinition, json, limits};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
@@ -128,9 +128,9 @@ impl<'b> Operation<'b> {
         })
     }
 
-    fn id(&self) -> Result<String, ApiError> {
+    fn id(&self) -> Result<RowKey, ApiError> {
         match self.id.as_deref() {
-            Some(id) if !id.is_empty() => Ok(id.to_owned()),
+            Some(id) if !id.is_empty() => Ok(id.into()),
             _ => Err(payload::invalid(format_args!(
                 "the operation {} needs an 'id'",
                 self.operation_type

@@ -69,12 +69,12 @@ impl ScriptHost {
 
     /// The item with this id, if there is one.
     pub(crate) fn item(&mut self, id: &str) -> Result<Option<StoredItem>, ApiError> {
-        let read = ItemOp::Read { id: id.to_owned(), if_none_match: None };
+        let read = ItemOp::Read { id: id.into(), if_none_match: None };
         match self.transaction()?.apply(read) {
             Ok(outcome) => {
                 let item = outcome.item().cloned();
                 if let Some(item) = &item {
-                    self.ids.insert(item.rid().number, item.id().to_owned());
+                    self.ids.insert(item.rid().number, item.id().into_owned());
                 }
                 Ok(item)
             }
@@ -111,7 +111,7 @@ impl ScriptHost {
             }
             match row {
                 Row::Item(item) => {
-                    self.ids.insert(item.rid().number, item.id().to_owned());
+                    self.ids.insert(item.rid().number, item.id().into_owned());
                     system_properties::write_item(item, &mut out);
                 }
                 Row::Json(text) => out.extend_from_slice(text),
@@ -123,7 +123,7 @@ impl ScriptHost {
 
     /// An item in the form that scripts receive.
     fn show(&mut self, item: &StoredItem) -> Result<String, ApiError> {
-        self.ids.insert(item.rid().number, item.id().to_owned());
+        self.ids.insert(item.rid().number, item.id().into_owned());
         item_text(item)
     }
 
@@ -174,7 +174,7 @@ impl ScriptHost {
             let page = self.transaction()?.query(::query::Plan::all_items(), request)?;
             for row in &page.rows {
                 if let Row::Item(item) = row {
-                    self.ids.insert(item.rid().number, item.id().to_owned());
+                    self.ids.insert(item.rid().number, item.id().into_owned());
                 }
             }
             if let Some(id) = self.ids.get(&rid.number) {
@@ -239,16 +239,16 @@ impl Host for ScriptHost {
             HostOperation::Replace => {
                 let id = self.id_of(&call.link)?;
                 let body = payload::item_of_text(Bytes::from(call.body.unwrap_or_default()))?;
-                self.write(ItemOp::Replace { id, body, if_match })
+                self.write(ItemOp::Replace { id: id.into(), body, if_match })
             }
             HostOperation::Delete => {
                 let id = self.id_of(&call.link)?;
-                self.write(ItemOp::Delete { id, if_match })
+                self.write(ItemOp::Delete { id: id.into(), if_match })
             }
             HostOperation::Read => {
                 let id = self.id_of(&call.link)?;
                 let if_none_match = options.condition("ifNoneMatch")?;
-                self.write(ItemOp::Read { id, if_none_match })
+                self.write(ItemOp::Read { id: id.into(), if_none_match })
             }
             HostOperation::List => {
                 self.check_collection(&call.link)?;

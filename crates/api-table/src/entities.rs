@@ -67,7 +67,7 @@ pub(crate) fn read(
 ) -> Result<StoredItem, TableError> {
     let key = stored::partition_key(&keys.partition);
     let id = item_id_of(&keys.row);
-    let read = service.engine().read_item(ctx, container, &key, &id, None);
+    let read = service.engine().read_item(ctx, container, &key, id.as_bytes(), None);
     read.map_err(|error| TableError::of_entity(error, context.flavour))
 }
 
@@ -171,7 +171,9 @@ fn prepare_change(
             check: Some(stored::check_of(context.flavour)),
         },
         (_, None) => ItemOp::Upsert { body, if_match: None },
-        (_, if_match) => ItemOp::Replace { id: entity.item_id().into_owned(), body, if_match },
+        (_, if_match) => {
+            ItemOp::Replace { id: entity.item_id().into_owned().into(), body, if_match }
+        }
     };
     Ok(Write { keys: keys.clone(), op, kind: WriteKind::Change })
 }
@@ -188,7 +190,7 @@ fn prepare_delete(
         ));
     };
     let id = item_id_of(&keys.row).into_owned();
-    let op = ItemOp::Delete { id, if_match: Some(if_match) };
+    let op = ItemOp::Delete { id: id.into(), if_match: Some(if_match) };
     Ok(Write { keys: keys.clone(), op, kind: WriteKind::Delete })
 }
 

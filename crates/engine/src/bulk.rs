@@ -13,7 +13,7 @@ use crate::prepare::{LogicalPartition, LogicalPartitionId, prepare_op};
 use crate::read::check_session;
 use crate::routing::PartitionRange;
 use crate::submit::{PendingCommit, charge_of};
-use crate::{Engine, Error, RangeId, RequestContext, ru};
+use crate::{Engine, Error, RangeId, RequestContext, RowKey, ru};
 
 impl Engine {
     /// Carries out each operation on its own. With `range`, operations outside it fail with
@@ -74,8 +74,8 @@ impl Engine {
         // the committer reads, in order.
         let name = logical_partition.id();
         // The client may repeat it in another request, with other operations.
-        let id = op.ids().next().unwrap_or_default();
-        let admission = ctx.admission.of_part(&[&name.digest.to_be_bytes(), id.as_bytes()]);
+        let id = op.ids().next().map_or(&[][..], RowKey::as_bytes);
+        let admission = ctx.admission.of_part(&[&name.digest.to_be_bytes(), id]);
         if let (PreparedOp::Read { id, if_none_match }, Some(key), false) =
             (&op, &key, is_behind_writes)
         {
@@ -104,7 +104,7 @@ impl Engine {
         (ctx, admission): (&mut RequestContext, Admission),
         container: &Container,
         key: &PartitionKey,
-        id: &str,
+        id: &RowKey,
         if_none_match: Option<&EtagCondition>,
     ) -> BulkOp {
         let mut own = RequestContext { admission, ..ctx.part() };

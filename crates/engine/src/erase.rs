@@ -10,7 +10,7 @@ use crate::keys::EpkForm;
 use crate::partition::{self, ScanRequest};
 use crate::prepare::LogicalPartition;
 use crate::routing::PartitionRange;
-use crate::{Engine, Error, RequestContext, StoredItem, ru};
+use crate::{Engine, Error, RequestContext, RowKey, StoredItem, ru};
 
 /// Items erased by one commit.
 const ITEMS_MAX: usize = 500;
@@ -21,7 +21,7 @@ const ROWS_MAX: usize = 10_000;
 struct Step {
     not_after: Lsn,
     charge_max: Option<Charge>,
-    ids: Vec<String>,
+    ids: Vec<RowKey>,
     rows: usize,
     charge: Charge,
 }
@@ -35,7 +35,7 @@ impl Step {
     /// another.
     fn take(&mut self, item: Option<&StoredItem>) -> bool {
         if let Some(item) = item.filter(|item| item.lsn() <= self.not_after) {
-            self.ids.push(item.id().to_owned());
+            self.ids.push(item.row_key().clone());
             self.charge += ru::delete(item.body().len());
         }
         self.rows += 1;
@@ -113,7 +113,7 @@ impl Engine {
         logical_partition: &LogicalPartition,
         not_after: Lsn,
         after: Option<Vec<u8>>,
-    ) -> Result<(Vec<String>, Option<Vec<u8>>), Error> {
+    ) -> Result<(Vec<RowKey>, Option<Vec<u8>>), Error> {
         let (lo, hi) = logical_partition.logical_key.row_bounds();
         let form = EpkForm::of(&container.spec.partition_key);
         let reader = self.reader(container);

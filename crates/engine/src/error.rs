@@ -5,6 +5,7 @@ use std::time::Duration;
 use model::ErrorKind;
 
 use crate::invalid_request::{InvalidRequest, KeyMismatch};
+use crate::row_key::text_of;
 
 /// The kinds of named resources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -272,8 +273,8 @@ impl Error {
         }
     }
 
-    pub(crate) fn item_not_found(id: &str) -> Self {
-        Error::NotFound { kind: ResourceKind::Item, id: id.to_owned() }
+    pub(crate) fn item_not_found(id: &[u8]) -> Self {
+        Error::NotFound { kind: ResourceKind::Item, id: text_of(id).into_owned() }
     }
 }
 

@@ -1,5 +1,6 @@
 //! An item as it is stored, and what an API shows beside its own properties.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use bytes::Bytes;
@@ -7,7 +8,8 @@ use model::json::{self, FieldMask};
 use model::{ContainerRid, DocumentRid, Lsn, Object, PartitionId, PartitionKey, Value};
 
 use crate::row::RowHead;
-use crate::{Error, row};
+use crate::row_key::text_of;
+use crate::{Error, RowKey, row};
 
 /// Names of properties that belong to the system: no stored item has them, because clients' values
 /// are dropped on write. What they show is up to the API: [`SystemProperties`].
@@ -80,15 +82,20 @@ pub struct StoredItem {
     pub(crate) ticks: u32,
     /// Encoded key values, decoded on demand: most requests never read them.
     pub(crate) partition_key: Bytes,
-    pub(crate) id: Box<str>,
+    pub(crate) id: RowKey,
     /// JSON text of the object without system properties.
     pub(crate) body: Bytes,
 }
 
 impl StoredItem {
-    /// The item's id.
-    pub fn id(&self) -> &str {
+    /// What names it within its logical partition.
+    pub fn row_key(&self) -> &RowKey {
         &self.id
+    }
+
+    /// The item's id, if the container's ids are texts ([`RowKey::as_text`]).
+    pub fn id(&self) -> Cow<'_, str> {
+        self.id.as_text()
     }
 
     /// Its resource id.
@@ -143,7 +150,7 @@ impl StoredItem {
         system: &dyn SystemProperties,
         field_mask: &FieldMask,
     ) -> Result<Value, Error> {
-        read_item(&self.body, &self.version(), system, field_mask, &self.id, Value::Null)
+        read_item(&self.body, &self.version(), system, field_mask, self.id.as_bytes(), Value::Null)
     }
 
     /// What the engine knows of this version.
@@ -205,16 +212,16 @@ pub(crate) fn read_item(
     version: &ItemVersion,
     system: &dyn SystemProperties,
     field_mask: &FieldMask,
-    id: &str,
+    id: &[u8],
     old: Value,
 ) -> Result<Value, Error> {
     if field_mask.is_nothing() {
         return Ok(Object::new().into());
     }
     let parsed = json::parse_part_again(body, field_mask, old)
-        .map_err(|e| Error::Internal(format!("stored item {id} is not JSON: {e}")))?;
+        .map_err(|e| Error::Internal(format!("stored item {} is not JSON: {e}", text_of(id))))?;
     let Value::Object(mut object) = parsed else {
-        return Err(Error::Internal(format!("stored item {id} is not an object")));
+        return Err(Error::Internal(format!("stored item {} is not an object", text_of(id))));
     };
     system.add(version, field_mask, &mut object);
     Ok(object.into())

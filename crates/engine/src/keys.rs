@@ -194,8 +194,8 @@ impl LogicalKey {
         self.0.last_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes))
     }
 
-    pub(crate) fn row(&self, id: &str) -> Bytes {
-        join(&[&[TAG_ROW], &self.0, id.as_bytes()])
+    pub(crate) fn row(&self, row_key: &[u8]) -> Bytes {
+        join(&[&[TAG_ROW], &self.0, row_key])
     }
 
     pub(crate) fn unique(&self, constraint: u16, values: &[u8]) -> Bytes {
@@ -267,26 +267,25 @@ pub(crate) fn epk_of_counters(form: EpkForm, key: &[u8]) -> Option<Epk> {
 }
 
 /// The row key at the end of a row's key.
-pub(crate) fn row_id(form: EpkForm, key: &[u8]) -> Option<&str> {
-    id_of_identity(form, key.strip_prefix(&[TAG_ROW])?)
+pub(crate) fn row_key(form: EpkForm, key: &[u8]) -> Option<&[u8]> {
+    row_key_of_identity(form, key.strip_prefix(&[TAG_ROW])?)
 }
 
 /// The row key at the end of what identifies an item.
-pub(crate) fn id_of_identity(form: EpkForm, identity: &[u8]) -> Option<&str> {
+pub(crate) fn row_key_of_identity(form: EpkForm, identity: &[u8]) -> Option<&[u8]> {
     let epk_len = match form {
         EpkForm::Fixed(n) => n,
         EpkForm::Escaped => form.read(identity)?.0,
     };
-    std::str::from_utf8(identity.get(epk_len + DIGEST_BYTES..)?).ok()
+    identity.get(epk_len + DIGEST_BYTES..)
 }
 
 /// Splits the identity of an item (logical key, then row key) into its hash, the logical key and
 /// the row key.
-pub(crate) fn split_identity(form: EpkForm, identity: &[u8]) -> Option<(Epk, LogicalKey, &str)> {
+pub(crate) fn split_identity(form: EpkForm, identity: &[u8]) -> Option<(Epk, LogicalKey, &[u8])> {
     let (epk_len, epk) = form.read(identity)?;
-    let logical = identity.get(..epk_len + DIGEST_BYTES)?;
-    let id = std::str::from_utf8(&identity[epk_len + DIGEST_BYTES..]).ok()?;
-    Some((epk, LogicalKey(logical.to_vec()), id))
+    let (logical, row_key) = identity.split_at_checked(epk_len + DIGEST_BYTES)?;
+    Some((epk, LogicalKey(logical.to_vec()), row_key))
 }
 
 /// The row's key from the identity that a change-log entry or a continuation names.
@@ -590,9 +589,9 @@ pub(crate) fn successor(prefix: &[u8]) -> Vec<u8> {
 mod tests {
     use super::*;
 
-    fn keys_of(form: EpkForm, epk: &[u8], id: &str) -> (LogicalKey, Bytes) {
+    fn keys_of(form: EpkForm, epk: &[u8], row_key: &[u8]) -> (LogicalKey, Bytes) {
         let logical = LogicalKey::new(form, epk, [7; 16]);
-        let row = logical.row(id);
+        let row = logical.row(row_key);
         (logical, row)
     }
 
@@ -603,11 +602,11 @@ mod tests {
             (EpkForm::Escaped, vec![5, 0xC1, 0, 0xFF, 8, 0]),
             (EpkForm::Escaped, vec![]),
         ] {
-            for id in ["a", "", "with/slash\u{0}nul"] {
+            for id in [&b"a"[..], b"", b"with/slash\0nul", &[0xFF, 0, 0x80]] {
                 let (logical, row) = keys_of(form, &epk, id);
                 let (at, read, read_id) = split_identity(form, &row[1..]).unwrap();
                 assert_eq!((at, read, read_id), (Epk::from_bytes(&epk), logical, id));
-                assert_eq!(row_id(form, &row), Some(id));
+                assert_eq!(row_key(form, &row), Some(id));
             }
         }
     }
@@ -621,7 +620,7 @@ mod tests {
         };
         let (lo, hi) = row_bounds(form, &range);
         let inside = |epk: &[u8]| {
-            let (_, row) = keys_of(form, epk, "x");
+            let (_, row) = keys_of(form, epk, b"x");
             lo.as_slice() <= &row[..] && &row[..] < hi.as_slice()
         };
         assert!(inside(&[5, 0xC1, 0, 1]));
@@ -643,7 +642,7 @@ mod tests {
             let range = EpkRange { min: Epk::from_bytes(&bound), max: Epk::max() };
             let form = EpkForm::Fixed(16);
             let (lo, _) = row_bounds(form, &range);
-            let row = LogicalKey::new(form, &epk, digest).row("x");
+            let row = LogicalKey::new(form, &epk, digest).row(b"x");
             proptest::prop_assert_eq!(lo.as_slice() <= &row[..], range.min <= Epk::from_bytes(&epk));
         }
     }

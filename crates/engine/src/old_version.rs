@@ -49,7 +49,7 @@ impl OldVersion {
     /// What the version of `id` with this text has beside its row.
     pub(crate) fn of(
         container: &Container,
-        id: &str,
+        id: &[u8],
         etag: Etag,
         ts: u64,
         body: &Bytes,
@@ -112,13 +112,17 @@ impl Engine {
         for op in ops {
             let Some((id, old)) = op.replaced(bytes_min) else { continue };
             let view = view.get_or_insert_with(|| self.inner.store.view());
-            let row = view.get(partition, &logical.row(id)).ok().flatten().and_then(Row::decode);
+            let row = view
+                .get(partition, &logical.row(id.as_bytes()))
+                .ok()
+                .flatten()
+                .and_then(Row::decode);
             let Some(Row { head, body, .. }) = row.filter(|row| row.body.len() >= bytes_min) else {
                 continue;
             };
             let Some(left) = bytes_left.checked_sub(body.len()) else { return };
             bytes_left = left;
-            *old = self.old_version(container, id, head.etag, head.ts, &body);
+            *old = self.old_version(container, id.as_bytes(), head.etag, head.ts, &body);
         }
     }
 
@@ -126,7 +130,7 @@ impl Engine {
     pub(crate) fn old_version(
         &self,
         container: &Container,
-        id: &str,
+        id: &[u8],
         etag: Etag,
         ts: u64,
         body: &Bytes,

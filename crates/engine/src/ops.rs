@@ -11,7 +11,7 @@ use query::plan::SortOrder;
 
 use crate::index::Composite;
 use crate::patch::{Check, Patch};
-use crate::{Error, Etag, RangeId, StoredItem};
+use crate::{Error, Etag, RangeId, RowKey, StoredItem};
 
 /// An item as a client sent it: the text that will be stored and the tree it stands for.
 /// Made by [`ItemBody::from_json`] or [`ItemBody::from_value`], which enforce the limits.
@@ -72,8 +72,8 @@ pub enum ItemOp {
     },
     /// Replaces an existing item; a body with another id renames it.
     Replace {
-        /// Id of the existing item.
-        id: String,
+        /// Row key of the existing item.
+        id: RowKey,
         /// The new item.
         body: ItemBody,
         /// Condition on the existing version.
@@ -81,8 +81,8 @@ pub enum ItemOp {
     },
     /// Changes parts of an existing item.
     Patch {
-        /// Id of the existing item.
-        id: String,
+        /// Row key of the existing item.
+        id: RowKey,
         /// What to change.
         patch: Patch,
         /// Condition on the existing version.
@@ -102,15 +102,15 @@ pub enum ItemOp {
     },
     /// Removes an existing item.
     Delete {
-        /// Id of the existing item.
-        id: String,
+        /// Row key of the existing item.
+        id: RowKey,
         /// Condition on the existing version.
         if_match: Option<EtagCondition>,
     },
     /// Reads an item, in order with the writes around it (in batches).
     Read {
-        /// Id of the item.
-        id: String,
+        /// Row key of the item.
+        id: RowKey,
         /// Yields [`Error::NotModified`] when met.
         if_none_match: Option<EtagCondition>,
     },

@@ -15,12 +15,13 @@ use crate::keys::{EpkForm, LogicalKey};
 use crate::old_version::OldVersion;
 use crate::ops::{ItemBody, ItemOp};
 use crate::patch::{Patch, PatchCondition};
-use crate::{Error, InvalidRequest, KeyMismatch, StoredItem, ru, ttl};
+use crate::row_key;
+use crate::{Error, InvalidRequest, KeyMismatch, RowKey, StoredItem, ru, ttl};
 
 /// An item that is ready to be stored.
 #[derive(Clone, Debug)]
 pub(crate) struct NewItem {
-    pub(crate) id: String,
+    pub(crate) id: RowKey,
     pub(crate) text: Bytes,
     /// The item's own time to live; 0 = none.
     pub(crate) ttl: i32,
@@ -185,8 +186,8 @@ pub(crate) fn prepare_op(
     named: Option<&LogicalPartition>,
     op: ItemOp,
 ) -> Result<(LogicalPartition, PreparedOp), Error> {
-    let addressed = |id: &str| {
-        check_addressed_id(id)?;
+    let addressed = |id: &RowKey| {
+        check_addressed_id(id.as_bytes())?;
         named.cloned().ok_or_else(|| Error::from(InvalidRequest::PartitionKeyMissing))
     };
     Ok(match op {
@@ -199,7 +200,7 @@ pub(crate) fn prepare_op(
             (logical_partition, PreparedOp::Upsert(new_item(container, body)?, if_match))
         }
         ItemOp::Replace { id, body, if_match } => {
-            check_addressed_id(&id)?;
+            check_addressed_id(id.as_bytes())?;
             let logical_partition = logical_partition_of_item(container, named, &body)?;
             (
                 logical_partition,
@@ -231,10 +232,10 @@ pub(crate) fn prepare_op(
 }
 
 /// No item has an id above the length limit, and stores have limits of their own for keys.
-pub(crate) fn check_addressed_id(id: &str) -> Result<(), Error> {
+pub(crate) fn check_addressed_id(id: &[u8]) -> Result<(), Error> {
     if id.len() > limits::ITEM_ID_BYTES_MAX {
-        let shown: String = id.chars().take(64).collect();
-        return Err(Error::item_not_found(&shown));
+        let shown: String = row_key::text_of(id).chars().take(64).collect();
+        return Err(Error::item_not_found(shown.as_bytes()));
     }
     Ok(())
 }
@@ -256,7 +257,7 @@ pub(crate) fn new_item(container: &Container, body: ItemBody) -> Result<NewItem,
         index_version: container.indexes.version,
         replaces: None,
         text: body.text,
-        id,
+        id: id.into(),
     })
 }
 
@@ -281,7 +282,7 @@ pub(crate) fn patched(
     }
     let logical_partition = logical_partition_of_item(container, None, &body)?;
     let item = new_item(container, body)?;
-    if item.id != stored.id() || logical_partition.key_values != stored.partition_key {
+    if item.id != *stored.row_key() || logical_partition.key_values != stored.partition_key {
         return Err(InvalidRequest::PatchMovesItem.into());
     }
     Ok(item)

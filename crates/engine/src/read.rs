@@ -20,9 +20,10 @@ impl Engine {
         ctx: &mut RequestContext,
         container: &Container,
         key: &PartitionKey,
-        id: &str,
+        id: impl AsRef<[u8]>,
         if_none_match: Option<&EtagCondition>,
     ) -> Result<StoredItem, Error> {
+        let id = id.as_ref();
         check_addressed_id(id)?;
         let logical_partition = LogicalPartition::of(container, key)?;
         loop {
@@ -75,7 +76,7 @@ impl Engine {
 fn found_item(
     ctx: &mut RequestContext,
     found: Result<Option<StoredItem>, Error>,
-    id: &str,
+    id: &[u8],
     if_none_match: Option<&EtagCondition>,
 ) -> Result<StoredItem, Error> {
     let item = found?.ok_or_else(|| Error::item_not_found(id))?;

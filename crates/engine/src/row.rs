@@ -9,8 +9,9 @@
 use bytes::{BufMut, Bytes};
 use model::{ContainerRid, Lsn, PartitionId, PartitionKey};
 
-use crate::Error;
 use crate::item::{Etag, StoredItem, TICKS_PER_SECOND};
+use crate::row_key::text_of;
+use crate::{Error, RowKey};
 
 const FORMAT_SECONDS: u8 = 1;
 const FORMAT_TICKS: u8 = 2;
@@ -115,9 +116,8 @@ impl Row {
     }
 
     /// Reads the row of item `id`, which must be one.
-    pub(crate) fn read(value: Bytes, id: &str) -> Result<Self, Error> {
-        Self::decode(value)
-            .ok_or_else(|| Error::Internal(format!("the row of item {id} can't be read")))
+    pub(crate) fn read(value: Bytes, id: &[u8]) -> Result<Self, Error> {
+        Self::decode(value).ok_or_else(|| unreadable(id))
     }
 
     /// Encoded partition-key values.
@@ -126,7 +126,7 @@ impl Row {
     }
 
     /// The item as the engine returns it.
-    pub(crate) fn into_item(self, container: ContainerRid, id: &str) -> StoredItem {
+    pub(crate) fn into_item(self, container: ContainerRid, id: RowKey) -> StoredItem {
         StoredItem {
             container,
             number: self.head.number,
@@ -134,10 +134,15 @@ impl Row {
             ts: self.head.ts,
             ticks: self.head.ticks,
             partition_key: self.partition_key,
-            id: id.into(),
+            id,
             body: self.body,
         }
     }
+}
+
+/// The row of item `id` has a value that is none of a row.
+pub(crate) fn unreadable(id: &[u8]) -> Error {
+    Error::Internal(format!("the row of item {} can't be read", text_of(id)))
 }
 
 /// A row that is read in place.
@@ -156,7 +161,7 @@ impl<'a> RowRef<'a> {
     }
 
     /// A copy, as the engine returns it.
-    pub(crate) fn to_item(self, container: ContainerRid, id: &str) -> StoredItem {
+    pub(crate) fn to_item(self, container: ContainerRid, id: &[u8]) -> StoredItem {
         StoredItem {
             container,
             number: self.head.number,
@@ -164,7 +169,7 @@ impl<'a> RowRef<'a> {
             ts: self.head.ts,
             ticks: self.head.ticks,
             partition_key: Bytes::copy_from_slice(self.partition_key),
-            id: id.into(),
+            id: RowKey::copy_of(id),
             body: Bytes::copy_from_slice(self.body),
         }
     }

@@ -30,7 +30,7 @@ use crate::prepare::{LogicalPartition, prepare_op};
 use crate::read::check_session;
 use crate::routing::PartitionRange;
 use crate::row::{Change, RowHead};
-use crate::{Engine, Error, RangeId, RequestContext, StoredItem, keys, ru};
+use crate::{Engine, Error, RangeId, RequestContext, RowKey, StoredItem, keys, ru};
 
 /// Provisional positions, which are not a partition's own, begin here. Items that a transaction has
 /// written have such a position until they are committed.
@@ -54,7 +54,7 @@ pub struct Transaction {
     /// The item that each operation made, with its provisional etag and number.
     made: Vec<Option<StoredItem>>,
     /// Items that were read one by one, and their versions in the view.
-    read_versions: BTreeMap<String, Option<Etag>>,
+    read_versions: BTreeMap<RowKey, Option<Etag>>,
     /// Whether more was read than single items.
     has_scanned: bool,
     written_bytes: usize,
@@ -300,11 +300,12 @@ impl Transaction {
     fn note_read(&mut self, op: &PreparedOp) -> Result<(), Error> {
         for id in op.ids() {
             if !self.read_versions.contains_key(id) {
-                let row = self
-                    .view
-                    .get(self.range.partition.id, &self.logical_partition.logical_key.row(id))?;
+                let row = self.view.get(
+                    self.range.partition.id,
+                    &self.logical_partition.logical_key.row(id.as_bytes()),
+                )?;
                 let etag = row.and_then(|row| RowHead::decode(&row)).map(|head| head.etag);
-                self.read_versions.insert(id.to_owned(), etag);
+                self.read_versions.insert(id.clone(), etag);
             }
         }
         Ok(())
@@ -390,7 +391,7 @@ fn unconditional(op: &PreparedOp) -> Option<(PreparedOp, usize)> {
             (PreparedOp::Patch(Box::new(patch)), 0)
         }
         PreparedOp::Delete { id, .. } => {
-            (PreparedOp::Delete { id: id.clone(), if_match: None, old: None }, id.len())
+            (PreparedOp::Delete { id: id.clone(), if_match: None, old: None }, id.as_bytes().len())
         }
         PreparedOp::Read { .. }
         | PreparedOp::Swap { .. }

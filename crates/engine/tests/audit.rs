@@ -22,7 +22,7 @@ async fn filled() -> (Harness, Arc<dyn LocalStore>) {
         h.create(&c, &key, &text).await.expect("it works");
     }
     for n in 0..4 {
-        let delete = ItemOp::Delete { id: n.to_string(), if_match: None };
+        let delete = ItemOp::Delete { id: n.to_string().into(), if_match: None };
         h.write(&c, &format!("k{n}"), delete).await.expect("it works");
         let again = ItemOp::Upsert {
             body: body(&format!(r#"{{"id":"{}","pk":"k{n}","u":"x"}}"#, n + 4)),

@@ -71,14 +71,14 @@ impl<'h> Reader<'h> {
 
 fn text(change: &ItemChange) -> String {
     match change {
-        ItemChange::Latest(item) => item.id().to_owned(),
+        ItemChange::Latest(item) => item.id().into_owned(),
         ItemChange::Put { item, previous } => {
             let kind = if previous.is_some() { "replace" } else { "create" };
             format!("{kind} {}", item.id())
         }
         ItemChange::Delete(deleted) => {
             let kind = if deleted.is_expired { "expire" } else { "delete" };
-            format!("{kind} {}", deleted.id)
+            format!("{kind} {}", deleted.id.as_text())
         }
     }
 }
@@ -506,7 +506,7 @@ async fn all_versions_and_deletes_come_in_order() {
     assert_eq!((deleted.ts, deleted.is_expired), (START_SECONDS, false));
     let last = deleted.last.as_ref().unwrap();
     assert_eq!((Some(last.lsn()), last.rid()), (deleted.previous, created.rid()));
-    assert_eq!((last.id(), last.body()), ("1", created.body()));
+    assert_eq!((&*last.id(), last.body()), ("1", created.body()));
     assert_eq!(created.body(), item("1", "a").as_bytes());
     assert_eq!(created.partition_key(), string_key("a"));
 }

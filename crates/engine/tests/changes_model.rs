@@ -148,7 +148,7 @@ impl Run {
                 self.put((key, id), text, ttl);
             }
             Step::Delete { key, id } => {
-                let op = ItemOp::Delete { id: id.to_string(), if_match: None };
+                let op = ItemOp::Delete { id: id.to_string().into(), if_match: None };
                 let outcome = self.harness.write(&self.container, &key.to_string(), op).await;
                 assert_eq!(outcome.is_ok(), self.live((key, id)).is_some());
                 if outcome.is_ok() {
@@ -431,7 +431,7 @@ impl Follower {
             ItemChange::Latest(item) => {
                 let is_first = self.etags.insert(item.etag().to_string());
                 assert!(is_first, "a version is shown once");
-                let shown = self.shown.entry(name(&item.partition_key(), item.id())).or_default();
+                let shown = self.shown.entry(name(&item.partition_key(), &item.id())).or_default();
                 shown.push((text(item), item.lsn()));
             }
             ItemChange::Put { item, previous } => {
@@ -439,11 +439,11 @@ impl Follower {
                     Some(_) => Event::Replace(text(item)),
                     None => Event::Create(text(item)),
                 };
-                self.events.entry(name(&item.partition_key(), item.id())).or_default().push(event);
+                self.events.entry(name(&item.partition_key(), &item.id())).or_default().push(event);
             }
             ItemChange::Delete(deleted) => {
                 let event = if deleted.is_expired { Event::Expire } else { Event::Delete };
-                let name = name(&deleted.partition_key(), &deleted.id);
+                let name = name(&deleted.partition_key(), &deleted.id.as_text());
                 self.events.entry(name).or_default().push(event);
             }
         }

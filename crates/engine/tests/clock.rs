@@ -184,7 +184,7 @@ async fn a_start_by_time_looks_at_each_time_and_not_at_their_order() {
         loop {
             let page = h.changes(&c, Scope::All, LatestVersion, start, items_max).await.unwrap();
             seen.extend(page.changes.iter().map(|change| match change {
-                ItemChange::Latest(item) => item.id().to_owned(),
+                ItemChange::Latest(item) => item.id().into_owned(),
                 other @ (ItemChange::Put { .. } | ItemChange::Delete(_)) => panic!("{other:?}"),
             }));
             start = ChangesStart::After(page.position);

@@ -63,7 +63,7 @@ async fn answer(
         report = report.or(page.report);
         rows.extend(page.rows.iter().map(|row| match row {
             Row::Json(text) => String::from_utf8_lossy(text).into_owned(),
-            Row::Item(item) => item.id().to_owned(),
+            Row::Item(item) => item.id().into_owned(),
         }));
         continuation = page.continuation;
         if continuation.is_none() {

@@ -46,7 +46,7 @@ fn plan(text: &str) -> query::Plan {
 
 fn line(row: &Row) -> String {
     match row {
-        Row::Item(item) => item.id().to_owned(),
+        Row::Item(item) => item.id().into_owned(),
         Row::Json(text) => String::from_utf8_lossy(text).into_owned(),
     }
 }
@@ -223,7 +223,7 @@ async fn a_walk_stays_in_its_order_while_the_range_grows_shrinks_and_is_split() 
     assert_eq!(go_on(small.clone(), 50).await, numbers(0..MANY));
     assert_eq!(go_on(large.clone(), 50).await, hashed);
     for n in 30..MANY {
-        let delete = ItemOp::Delete { id: id_of(n), if_match: None };
+        let delete = ItemOp::Delete { id: id_of(n).into(), if_match: None };
         h.write(&c, &key_of(n), delete).await.expect("a delete");
     }
     let left: Vec<_> =
@@ -374,7 +374,7 @@ proptest! {
                     },
                     Step::Delete(which) if !live.is_empty() => {
                         let (_, n) = live.remove(which % live.len());
-                        let delete = ItemOp::Delete { id: id_of(n), if_match: None };
+                        let delete = ItemOp::Delete { id: id_of(n).into(), if_match: None };
                         h.write(&c, &key_of(n), delete).await.expect("a delete");
                     }
                     Step::Split(which) => {

@@ -38,7 +38,7 @@ async fn gather(
 fn texts(page: &Gathered) -> Vec<String> {
     let text = |row: &Row| match row {
         Row::Json(text) => String::from_utf8(text.clone()).expect("text"),
-        Row::Item(item) => item.id().to_owned(),
+        Row::Item(item) => item.id().into_owned(),
     };
     page.rows.iter().map(text).collect()
 }

@@ -79,14 +79,14 @@ async fn entries_follow_writes() {
         h.clock.advance(std::time::Duration::from_secs(3));
     }
     let rename = |id: &str| ItemOp::Replace {
-        id: id.to_owned(),
+        id: id.into(),
         body: body(r#"{"id":"renamed","pk":"1","n":null}"#),
         if_match: None,
     };
     h.write(&c, "1", rename("2")).await.expect("another name");
     audit(&h);
     for id in ["0", "1", "renamed"] {
-        let delete = ItemOp::Delete { id: id.to_owned(), if_match: None };
+        let delete = ItemOp::Delete { id: id.into(), if_match: None };
         h.write(&c, "1", delete).await.expect("a delete");
     }
     audit(&h);
@@ -190,7 +190,7 @@ async fn ids(h: &Harness, c: &Arc<Container>, text: &str, items_max: usize) -> V
         let page = h.engine.query(&mut ctx, c, plan.clone(), Scope::All, request).await;
         let page = page.expect("a page");
         ids.extend(page.rows.iter().map(|row| match row {
-            Row::Item(item) => item.id().to_owned(),
+            Row::Item(item) => item.id().into_owned(),
             Row::Json(text) => String::from_utf8_lossy(text).replace('"', ""),
         }));
         continuation = page.continuation;

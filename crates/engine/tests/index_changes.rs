@@ -340,12 +340,12 @@ async fn old_versions_that_were_replaced_meanwhile_are_not_used() {
                     let text = large(key, id, stamp, bytes);
                     let (id, if_match) = (id.to_owned(), None);
                     let ops = match stamp % 7 {
-                        0 => vec![ItemOp::Delete { id, if_match }],
-                        1 => vec![ItemOp::Replace { id, body: body(&text), if_match }],
+                        0 => vec![ItemOp::Delete { id: id.into(), if_match }],
+                        1 => vec![ItemOp::Replace { id: id.into(), body: body(&text), if_match }],
                         2 => {
                             // The version that the delete removes is made by the same commit.
                             let upsert = ItemOp::Upsert { body: body(&text), if_match: None };
-                            vec![upsert, ItemOp::Delete { id, if_match }]
+                            vec![upsert, ItemOp::Delete { id: id.into(), if_match }]
                         }
                         _ => vec![ItemOp::Upsert { body: body(&text), if_match }],
                     };
@@ -391,7 +391,7 @@ async fn an_expired_version_that_was_read_before_leaves_nothing() {
         assert_eq!(h.engine.audit().expect("an audit").findings, Vec::<String>::new());
     }
     let stale = EtagCondition::parse("\"00000000-0000-0000-0000-000000000000\"");
-    let op = ItemOp::Delete { id: "1".to_owned(), if_match: Some(stale) };
+    let op = ItemOp::Delete { id: "1".into(), if_match: Some(stale) };
     let _ = h.write(&c, "a", op).await.expect_err("another version or none");
     assert_eq!(h.engine.audit().expect("an audit").findings, Vec::<String>::new());
 }

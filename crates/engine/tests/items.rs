@@ -314,7 +314,7 @@ async fn feeds_page_past_the_longest_ids() {
 
 fn row_id(row: &Row) -> String {
     match row {
-        Row::Item(item) => item.id().to_owned(),
+        Row::Item(item) => item.id().into_owned(),
         Row::Json(text) => String::from_utf8_lossy(text).into_owned(),
     }
 }

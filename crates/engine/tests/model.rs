@@ -76,7 +76,7 @@ impl Run {
             }
             Step::Replace(k, i, n) => {
                 let op = ItemOp::Replace {
-                    id: i.to_string(),
+                    id: i.to_string().into(),
                     body: body(&text(k, i, n)),
                     if_match: None,
                 };
@@ -87,7 +87,7 @@ impl Run {
                 self.one(k, i, op, expect).await;
             }
             Step::Delete(k, i) => {
-                let op = ItemOp::Delete { id: i.to_string(), if_match: None };
+                let op = ItemOp::Delete { id: i.to_string().into(), if_match: None };
                 let expect = match self.oracle.contains_key(&(k, i)) {
                     true => Ok(None),
                     false => Err(ErrorKind::NotFound),

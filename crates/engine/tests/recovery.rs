@@ -109,7 +109,7 @@ async fn acknowledged_writes_survive_a_crash_and_failed_ones_are_not_acknowledge
         let mut refused = 0;
         for n in 0..10 {
             match h.create(&c, "k", &format!(r#"{{"id":"{n}","pk":"k"}}"#)).await {
-                Ok(item) => acknowledged.push(item.id().to_owned()),
+                Ok(item) => acknowledged.push(item.id().into_owned()),
                 Err(error) => {
                     assert_eq!(error.kind(), ErrorKind::Unavailable);
                     refused += 1;

@@ -144,7 +144,7 @@ async fn a_page_goes_on_across_splits_and_merges() {
         let mut ctx = test_context();
         let page = h.engine.list_items(&mut ctx, &c, Scope::All, request).await.unwrap();
         found.extend(page.rows.iter().map(|row| match row {
-            engine::ops::Row::Item(item) => item.id().to_owned(),
+            engine::ops::Row::Item(item) => item.id().into_owned(),
             engine::ops::Row::Json(_) => unreachable!("a feed has items"),
         }));
         continuation = page.continuation;
@@ -195,7 +195,7 @@ async fn writers_and_readers_notice_nothing() {
                     }
                     if version % 7 == 0 {
                         let id = (100 + client).to_string();
-                        let delete = ItemOp::Delete { id, if_match: None };
+                        let delete = ItemOp::Delete { id: id.into(), if_match: None };
                         h.write(&c, &key.to_string(), delete).await.unwrap();
                         last.remove(&key);
                     }

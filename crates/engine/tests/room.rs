@@ -39,7 +39,7 @@ async fn writes_stop_before_the_disk_is_full_and_go_on_by_themselves() {
     for id in ["1", "2", "3"] {
         h.create(&c, "k", &item(id)).await.unwrap();
     }
-    let delete = |id: &str| ItemOp::Delete { id: id.to_owned(), if_match: None };
+    let delete = |id: &str| ItemOp::Delete { id: id.into(), if_match: None };
     let rid = h.engine.catalog().database("db").unwrap().rid;
 
     store.set_room(with_free(FLOOR - 1));

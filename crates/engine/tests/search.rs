@@ -100,7 +100,7 @@ async fn rows(
         let page = page.unwrap_or_else(|error| panic!("{text}: {error}"));
         rows.extend(page.rows.iter().map(|row| match row {
             Row::Json(text) => String::from_utf8_lossy(text).into_owned(),
-            Row::Item(item) => item.id().to_owned(),
+            Row::Item(item) => item.id().into_owned(),
         }));
         continuation = page.continuation;
         if continuation.is_none() {
@@ -187,7 +187,7 @@ async fn answers_are_those_of_a_scan_whatever_is_written() {
             }
             for id in (round..60).step_by(7) {
                 for c in [&indexed, &plain] {
-                    let delete = ItemOp::Delete { id: id.to_string(), if_match: None };
+                    let delete = ItemOp::Delete { id: id.to_string().into(), if_match: None };
                     let _ = h.write(c, &(id % KEYS).to_string(), delete).await;
                 }
             }

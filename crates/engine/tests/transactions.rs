@@ -32,7 +32,7 @@ fn rows(tx: &mut Transaction, query: &str) -> Vec<String> {
     let plan = lang::nosql::compile(query, &[]).expect("a query");
     let page = tx.query(plan, PageRequest::default()).expect("a page");
     let text = |row: &Row| match row {
-        Row::Item(item) => item.id().to_owned(),
+        Row::Item(item) => item.id().into_owned(),
         Row::Json(text) => String::from_utf8(text.clone()).expect("a text"),
     };
     page.rows.iter().map(text).collect()

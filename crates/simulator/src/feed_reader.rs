@@ -258,7 +258,7 @@ impl FeedReader {
                     [PartitionKeyComponent::String(key), ..] => key.clone(),
                     other => return Err(format!("{} was shown the key {other:?}", self.name)),
                 };
-                let id = deleted.id.to_string();
+                let id = deleted.id.as_text().into_owned();
                 let name = ItemName { container: feed.container, key, id };
                 *feed.observed.deletes.entry(name.clone()).or_default() +=
                     u64::from(!deleted.is_expired);

@@ -161,7 +161,7 @@ impl Harness {
                 .expect("a page");
             assert!(page.rows.len() <= items_max, "a page holds no more than was asked for");
             ids.extend(page.rows.iter().map(|row| match row {
-                Row::Item(item) => item.id().to_owned(),
+                Row::Item(item) => item.id().into_owned(),
                 Row::Json(text) => String::from_utf8_lossy(text).into_owned(),
             }));
             continuation = page.continuation;

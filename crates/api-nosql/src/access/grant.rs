@@ -193,7 +193,7 @@ impl Grant {
                 let key = partition_key_header::required_item_key(container, request)?;
                 let id = items::name_of(service, ctx, container, &key, id, request).await?;
                 let Some(rid) = granted_rid else { return Ok(*granted == id) };
-                let found = service.engine().read_item(ctx, container, &key, &id, None);
+                let found = service.engine().read_item(ctx, container, &key, id.as_bytes(), None);
                 match found {
                     Ok(item) => Ok(item.rid() == rid),
                     Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),

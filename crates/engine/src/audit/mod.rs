@@ -76,9 +76,13 @@ impl StoredRow {
 }
 
 /// The identity that the item `id` of a full key has in a container.
-pub fn identity_of(container: &Container, key: &PartitionKey, id: &str) -> Result<Bytes, Error> {
+pub fn identity_of(
+    container: &Container,
+    key: &PartitionKey,
+    id: impl AsRef<[u8]>,
+) -> Result<Bytes, Error> {
     let logical_partition = LogicalPartition::of(container, key)?;
-    Ok([logical_partition.logical_key.as_bytes(), id.as_bytes()].concat().into())
+    Ok([logical_partition.logical_key.as_bytes(), id.as_ref()].concat().into())
 }
 
 impl Engine {

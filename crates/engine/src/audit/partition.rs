@@ -14,6 +14,7 @@ use crate::index::TextTotals;
 use crate::keys::{self, EpkForm, Kind, Log, LogicalKey};
 use crate::prepare::{self, LogicalPartition};
 use crate::row::{self, Change, ChangeKind, Row, RowHead};
+use crate::row_key::text_of;
 use crate::version::Version;
 use crate::{Container, Error, PartitionRange};
 
@@ -131,7 +132,7 @@ impl Check<'_> {
     /// The name of an item for findings.
     fn name(&self, identity: &[u8]) -> String {
         match keys::split_identity(self.form, identity) {
-            Some((epk, _, id)) => format!("item {id:?} at {epk}"),
+            Some((epk, _, id)) => format!("item {:?} at {epk}", text_of(id)),
             None => format!("identity {identity:02x?}"),
         }
     }
@@ -267,10 +268,11 @@ impl Check<'_> {
             let Some((_, logical, id)) = keys::split_identity(self.form, identity) else {
                 continue;
             };
-            let body = json::parse(&row.body, limits::ITEM_DEPTH_MAX)
-                .map_err(|e| Error::Internal(format!("stored item {id} is not JSON: {e}")))?;
+            let body = json::parse(&row.body, limits::ITEM_DEPTH_MAX).map_err(|e| {
+                Error::Internal(format!("stored item {} is not JSON: {e}", text_of(id)))
+            })?;
             for (constraint, values) in (0u16..).zip(prepare::unique_values(spec, &body.value)) {
-                let id = Bytes::copy_from_slice(id.as_bytes());
+                let id = Bytes::copy_from_slice(id);
                 if let Some(other) = held.insert(logical.unique(constraint, &values), id) {
                     wrong.push(format!("{} and {other:?} share values", self.name(identity)));
                 }
@@ -306,8 +308,9 @@ impl Check<'_> {
         let mut wrong = Vec::new();
         for (identity, row) in &self.contents.rows {
             let Some((_, _, id)) = keys::split_identity(self.form, identity) else { continue };
-            let body = json::parse(&row.body, limits::ITEM_DEPTH_MAX)
-                .map_err(|e| Error::Internal(format!("stored item {id} is not JSON: {e}")))?;
+            let body = json::parse(&row.body, limits::ITEM_DEPTH_MAX).map_err(|e| {
+                Error::Internal(format!("stored item {} is not JSON: {e}", text_of(id)))
+            })?;
             let RowHead { number, ts, .. } = row.head;
             for term in indexes.terms_to_remove(&body.value, ts).iter() {
                 may_be.insert((term.entry(number), term.value(identity)));

@@ -21,7 +21,7 @@ use crate::prepare::LogicalPartitionId;
 use crate::routing::PartitionRange;
 use crate::row::{Change, ChangeKind, Row};
 use crate::version::{Version, VersionKind};
-use crate::{Engine, Error, RequestContext, StoredItem, ru};
+use crate::{Engine, Error, RequestContext, RowKey, StoredItem, ru};
 
 /// How many entries are read between two readings of the clock.
 const ENTRIES_PER_CLOCK: u64 = 64;
@@ -349,12 +349,13 @@ impl PageBuilder {
         if !feed_range.holds(&key) {
             return Ok(None);
         }
-        let id = keys::row_id(self.form, &key)
+        let id = keys::row_key(self.form, &key)
             .ok_or_else(|| Error::Internal("an entry of the log names no item".into()))?;
         let Some(value) = view.get(feed_range.range.partition.id, &key)? else { return Ok(None) };
         let row = Row::read(value, id)?;
         let is_current = row.head.etag == entry.etag() && !reader.is_expired(&row.head);
-        Ok(is_current.then(|| ItemChange::Latest(row.into_item(reader.container, id))))
+        Ok(is_current
+            .then(|| ItemChange::Latest(row.into_item(reader.container, RowKey::copy_of(id)))))
     }
 
     /// The version or delete of an entry, if it is requested.
@@ -369,7 +370,7 @@ impl PageBuilder {
         if !feed_range.holds(&key) {
             return Ok(None);
         }
-        let id = keys::row_id(self.form, &key)
+        let id = keys::row_key(self.form, &key)
             .ok_or_else(|| Error::Internal("a version names no item".into()))?;
         let previous = version.previous;
         let (is_expired, last) = match version.kind {
@@ -381,7 +382,7 @@ impl PageBuilder {
                     ts: version.ts,
                     ticks: 0,
                     partition_key: Bytes::copy_from_slice(version.partition_key),
-                    id: id.into(),
+                    id: RowKey::copy_of(id),
                     body: Bytes::copy_from_slice(version.body),
                 };
                 return Ok(Some(ItemChange::Put { item, previous }));
@@ -389,12 +390,12 @@ impl PageBuilder {
             VersionKind::Delete if version.body.is_empty() => (false, None),
             VersionKind::Delete => {
                 let row = Row::read(Bytes::copy_from_slice(version.body), id)?;
-                (false, Some(row.into_item(reader.container, id)))
+                (false, Some(row.into_item(reader.container, RowKey::copy_of(id))))
             }
             VersionKind::Expiry => (true, None),
         };
         Ok(Some(ItemChange::Delete(DeletedItem {
-            id: id.into(),
+            id: RowKey::copy_of(id),
             lsn: entry.lsn,
             ts: version.ts,
             previous,

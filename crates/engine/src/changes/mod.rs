@@ -25,7 +25,9 @@ use crate::prepare::LogicalPartition;
 use crate::query::scope_range;
 use crate::read::check_session;
 use crate::routing::{PartitionRange, RoutingMap};
-use crate::{Engine, Error, InvalidRequest, RequestContext, StoredItem, UnsupportedStart, row, ru};
+use crate::{
+    Engine, Error, InvalidRequest, RequestContext, RowKey, StoredItem, UnsupportedStart, row, ru,
+};
 
 use log_reader::{FeedRange, PageBuilder, PageRead};
 use position::{FeedPosition, Mark};
@@ -96,8 +98,8 @@ pub enum ItemChange {
 /// What is known of an item that went away.
 #[derive(Clone, Debug)]
 pub struct DeletedItem {
-    /// Its id.
-    pub id: Box<str>,
+    /// Its row key.
+    pub id: RowKey,
     /// Position of the delete.
     pub lsn: Lsn,
     /// Seconds since the Unix epoch of the delete.
@@ -143,7 +145,9 @@ impl ItemChange {
         const AROUND: usize = 300;
         let named = match self {
             ItemChange::Latest(_) | ItemChange::Put { .. } => 0,
-            ItemChange::Delete(deleted) => deleted.id.len() + deleted.partition_key.len(),
+            ItemChange::Delete(deleted) => {
+                deleted.id.as_bytes().len() + deleted.partition_key.len()
+            }
         };
         self.text_bytes() + named + AROUND
     }

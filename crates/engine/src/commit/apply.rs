@@ -15,8 +15,9 @@ use crate::partition::Reader;
 use crate::planted::{Bug, is_planted};
 use crate::prepare::{self, LogicalPartition, NewItem};
 use crate::row::{self, Change, ChangeKind, Row, RowHead};
+use crate::row_key::text_of;
 use crate::version::{Version, VersionKind};
-use crate::{Error, ResourceKind, StoredItem, ru};
+use crate::{Error, ResourceKind, RowKey, StoredItem, ru};
 
 use super::group::Group;
 use super::stamp::Stamp;
@@ -205,7 +206,10 @@ impl<'a> Commit<'a> {
     fn create(&mut self, item: NewItem, charge: &mut Charge) -> Result<ItemOutcome, Error> {
         let found = self.look_up(&item.id)?;
         if let RowState::Live(_) = found {
-            return Err(Error::AlreadyExists { kind: ResourceKind::Item, id: item.id });
+            return Err(Error::AlreadyExists {
+                kind: ResourceKind::Item,
+                id: item.id.as_text().into_owned(),
+            });
         }
         *charge = ru::create(item.text.len(), item.indexed_values);
         self.insert(item, found.into_expired()).map(ItemOutcome::Created)
@@ -232,15 +236,18 @@ impl<'a> Commit<'a> {
 
     fn replace(
         &mut self,
-        id: &str,
+        id: &RowKey,
         item: NewItem,
         if_match: Option<EtagCondition>,
         charge: &mut Charge,
     ) -> Result<ItemOutcome, Error> {
-        let old = self.live(id)?.ok_or_else(|| Error::item_not_found(id))?;
+        let old = self.live(id)?.ok_or_else(|| Error::item_not_found(id.as_bytes()))?;
         check_match(if_match.as_ref(), &old)?;
-        if item.id != id && self.live(&item.id)?.is_some() {
-            return Err(Error::AlreadyExists { kind: ResourceKind::Item, id: item.id });
+        if item.id != *id && self.live(&item.id)?.is_some() {
+            return Err(Error::AlreadyExists {
+                kind: ResourceKind::Item,
+                id: item.id.as_text().into_owned(),
+            });
         }
         *charge = ru::replace(old.body.len(), item.text.len(), item.indexed_values);
         self.supersede(id, old, item).map(ItemOutcome::Replaced)
@@ -251,7 +258,7 @@ impl<'a> Commit<'a> {
         PreparedPatch { id, patch, if_match, or_create }: PreparedPatch,
         charge: &mut Charge,
     ) -> Result<ItemOutcome, Error> {
-        let id = id.as_str();
+        let id = &id;
         let old = match (self.look_up(id)?, or_create) {
             (RowState::Live(row), _) => row,
             (gone @ (RowState::Expired(_) | RowState::Absent), Some(item)) => {
@@ -259,11 +266,11 @@ impl<'a> Commit<'a> {
                 return self.insert(item, gone.into_expired()).map(ItemOutcome::Created);
             }
             (RowState::Expired(_) | RowState::Absent, None) => {
-                return Err(Error::item_not_found(id));
+                return Err(Error::item_not_found(id.as_bytes()));
             }
         };
         check_match(if_match.as_ref(), &old)?;
-        let stored = old.clone().into_item(self.context.container.rid, id);
+        let stored = old.clone().into_item(self.context.container.rid, id.clone());
         let item = prepare::patched(self.context.container, &stored, &patch)?;
         *charge = ru::replace(old.body.len(), item.text.len(), item.indexed_values);
         self.supersede(id, old, item).map(ItemOutcome::Replaced)
@@ -273,7 +280,7 @@ impl<'a> Commit<'a> {
     /// there.
     fn swap(
         &mut self,
-        id: &str,
+        id: &RowKey,
         item: NewItem,
         made_from: Etag,
         charge: &mut Charge,
@@ -286,12 +293,12 @@ impl<'a> Commit<'a> {
 
     fn delete(
         &mut self,
-        id: &str,
+        id: &RowKey,
         if_match: Option<EtagCondition>,
         computed: Option<Arc<OldVersion>>,
         charge: &mut Charge,
     ) -> Result<ItemOutcome, Error> {
-        let old = self.live(id)?.ok_or_else(|| Error::item_not_found(id))?;
+        let old = self.live(id)?.ok_or_else(|| Error::item_not_found(id.as_bytes()))?;
         check_match(if_match.as_ref(), &old)?;
         *charge = ru::delete(old.body.len());
         self.remove(id, &old, computed)?;
@@ -300,23 +307,23 @@ impl<'a> Commit<'a> {
 
     fn read(
         &mut self,
-        id: &str,
+        id: &RowKey,
         if_none_match: Option<EtagCondition>,
         charge: &mut Charge,
     ) -> Result<ItemOutcome, Error> {
         *charge = ru::point_read(0);
-        let row = self.live(id)?.ok_or_else(|| Error::item_not_found(id))?;
+        let row = self.live(id)?.ok_or_else(|| Error::item_not_found(id.as_bytes()))?;
         let etag = row.head.etag;
         if if_none_match.is_some_and(|c| c.is_met_by_version(&etag, row.head.all_ticks())) {
             return Err(Error::NotModified { etag });
         }
         *charge = ru::point_read(row.body.len());
-        Ok(ItemOutcome::Read(row.into_item(self.context.container.rid, id)))
+        Ok(ItemOutcome::Read(row.into_item(self.context.container.rid, id.clone())))
     }
 
     fn erase(
         &mut self,
-        id: &str,
+        id: &RowKey,
         not_after: Lsn,
         charge: &mut Charge,
     ) -> Result<ItemOutcome, Error> {
@@ -330,7 +337,7 @@ impl<'a> Commit<'a> {
         Ok(ItemOutcome::Deleted)
     }
 
-    fn expire(&mut self, id: &str) -> Result<ItemOutcome, Error> {
+    fn expire(&mut self, id: &RowKey) -> Result<ItemOutcome, Error> {
         if let Some(row) = self.row(id)?
             && (self.reader.is_expired(&row.head) || is_planted(Bug::ExpiryNotChecked))
         {
@@ -340,12 +347,15 @@ impl<'a> Commit<'a> {
     }
 
     /// The row of `id`, expired or not.
-    fn row(&self, id: &str) -> Result<Option<Row>, Error> {
-        let key = self.context.logical_partition.logical_key.row(id);
-        self.group.get(self.context.partition, &key)?.map(|value| Row::read(value, id)).transpose()
+    fn row(&self, id: &RowKey) -> Result<Option<Row>, Error> {
+        let key = self.context.logical_partition.logical_key.row(id.as_bytes());
+        self.group
+            .get(self.context.partition, &key)?
+            .map(|value| Row::read(value, id.as_bytes()))
+            .transpose()
     }
 
-    fn look_up(&self, id: &str) -> Result<RowState, Error> {
+    fn look_up(&self, id: &RowKey) -> Result<RowState, Error> {
         Ok(match self.row(id)? {
             None => RowState::Absent,
             Some(row) if self.reader.is_expired(&row.head) => RowState::Expired(row),
@@ -354,7 +364,7 @@ impl<'a> Commit<'a> {
     }
 
     /// The row of `id` unless it has expired.
-    fn live(&self, id: &str) -> Result<Option<Row>, Error> {
+    fn live(&self, id: &RowKey) -> Result<Option<Row>, Error> {
         Ok(self.row(id)?.filter(|row| !self.reader.is_expired(&row.head)))
     }
 
@@ -372,7 +382,7 @@ impl<'a> Commit<'a> {
     /// Stores `item` in place of the live item `old_id`; the ids may differ.
     fn supersede(
         &mut self,
-        old_id: &str,
+        old_id: &RowKey,
         old: Row,
         mut item: NewItem,
     ) -> Result<StoredItem, Error> {
@@ -382,7 +392,7 @@ impl<'a> Commit<'a> {
             false => self.now.after(&old.head),
         };
         let RowHead { number, created, .. } = old.head;
-        if item.id == old_id {
+        if item.id == *old_id {
             let gone = self.old_version(old_id, &old, computed)?;
             self.forget(old_id, &old, &gone)?;
             let previous = Some(old.head.etag.lsn);
@@ -413,7 +423,7 @@ impl<'a> Commit<'a> {
         self.reindex(&item.id, number, old_terms, &terms)?;
         let etag = Etag { origin: self.context.partition, lsn: self.lsn, seq: self.seq };
         let head = RowHead { number, etag, ts, ticks, created, ttl: item.ttl };
-        let key = self.context.logical_partition.logical_key.row(&item.id);
+        let key = self.context.logical_partition.logical_key.row(item.id.as_bytes());
         let value = row::encode(&head, &self.context.logical_partition.key_values, &item.text);
         let kind = previous.map_or(VersionKind::Create, |_| VersionKind::Replace);
         let version = NewVersion { kind, ts, previous, number, body: &item.text };
@@ -426,7 +436,7 @@ impl<'a> Commit<'a> {
             ts,
             ticks,
             partition_key: self.context.logical_partition.key_values.clone(),
-            id: item.id.into(),
+            id: item.id,
             body: item.text,
         };
         self.group.put(self.context.partition, key, value);
@@ -436,7 +446,7 @@ impl<'a> Commit<'a> {
     /// Removes an item for good and leaves a tombstone in the change log.
     fn remove(
         &mut self,
-        id: &str,
+        id: &RowKey,
         old: &Row,
         computed: Option<Arc<OldVersion>>,
     ) -> Result<(), Error> {
@@ -453,7 +463,7 @@ impl<'a> Commit<'a> {
             false => Bytes::new(),
         };
         self.log(0, id, NewVersion { kind, ts, previous, number: old.head.number, body: &last });
-        let key = self.context.logical_partition.logical_key.row(id);
+        let key = self.context.logical_partition.logical_key.row(id.as_bytes());
         self.group.delete(self.context.partition, key);
         Ok(())
     }
@@ -462,7 +472,7 @@ impl<'a> Commit<'a> {
     /// these indexes, or computed now.
     fn old_version(
         &self,
-        id: &str,
+        id: &RowKey,
         old: &Row,
         computed: Option<Arc<OldVersion>>,
     ) -> Result<Arc<OldVersion>, Error> {
@@ -473,11 +483,12 @@ impl<'a> Commit<'a> {
         if let Some(computed) = computed.filter(is_current) {
             return Ok(computed);
         }
-        OldVersion::of(container, id, old.head.etag, old.head.ts, &old.body).map(Arc::new)
+        OldVersion::of(container, id.as_bytes(), old.head.etag, old.head.ts, &old.body)
+            .map(Arc::new)
     }
 
     /// Removes everything that a version left beside its row, except its index entries.
-    fn forget(&mut self, id: &str, old: &Row, gone: &OldVersion) -> Result<(), Error> {
+    fn forget(&mut self, id: &RowKey, old: &Row, gone: &OldVersion) -> Result<(), Error> {
         let Etag { origin, lsn, seq } = old.head.etag;
         if !is_planted(Bug::OldEntryKept) {
             self.group.delete(self.context.partition, Log::Changes.key(lsn, origin, seq));
@@ -487,7 +498,7 @@ impl<'a> Commit<'a> {
                 self.group.delete(self.context.partition, key);
             }
         }
-        let key_len = self.context.logical_partition.logical_key.row(id).len();
+        let key_len = self.context.logical_partition.logical_key.row(id.as_bytes()).len();
         let value_len = row::encoded_len(&self.context.logical_partition.key_values, &old.body);
         self.count(-1, key_len + value_len)
     }
@@ -497,13 +508,13 @@ impl<'a> Commit<'a> {
         let indexes = &self.context.container.indexes;
         let mut terms = std::mem::take(&mut item.terms);
         if item.index_version != indexes.version {
-            terms = indexes.goal.terms(&parse_stored(&item.id, &item.text)?);
+            terms = indexes.goal.terms(&parse_stored(item.id.as_bytes(), &item.text)?);
         }
         Ok(terms.with_time(ts))
     }
 
     /// Changes the index entries of an item from the `old` terms to the `new` ones.
-    fn reindex(&mut self, id: &str, number: u64, old: &Terms, new: &Terms) -> Result<(), Error> {
+    fn reindex(&mut self, id: &RowKey, number: u64, old: &Terms, new: &Terms) -> Result<(), Error> {
         let identity = self.identity(id);
         let partition = self.context.partition;
         let (mut gone, mut added) = (Vec::new(), Vec::new());
@@ -520,12 +531,12 @@ impl<'a> Commit<'a> {
     }
 
     /// The identity of an item within its container.
-    fn identity(&self, id: &str) -> Bytes {
+    fn identity(&self, id: &RowKey) -> Bytes {
         let logical = self.context.logical_partition.logical_key.as_bytes();
         [logical, id.as_bytes()].concat().into()
     }
 
-    fn log(&mut self, ttl: i32, id: &str, new: NewVersion<'_>) {
+    fn log(&mut self, ttl: i32, id: &RowKey, new: NewVersion<'_>) {
         let identity = self.identity(id);
         let partition = self.context.partition;
         let (kind, ts) = match new.kind {
@@ -556,18 +567,16 @@ impl<'a> Commit<'a> {
     fn claim_unique(&mut self, item: &NewItem) -> Result<(), Error> {
         for key in self.unique_keys(&item.unique) {
             if let Some(holder) = self.group.get(self.context.partition, &key)? {
-                self.release_expired_holder(&holder)?;
+                self.release_expired_holder(holder)?;
             }
-            self.group.put(self.context.partition, key, Bytes::copy_from_slice(item.id.as_bytes()));
+            self.group.put(self.context.partition, key, item.id.clone().into_bytes());
         }
         Ok(())
     }
 
     /// Another item holds a unique value that is needed: a conflict, unless that item has expired.
-    fn release_expired_holder(&mut self, holder: &[u8]) -> Result<(), Error> {
-        let id = std::str::from_utf8(holder)
-            .map_err(|_| Error::Internal("a unique key names no item".into()))?
-            .to_owned();
+    fn release_expired_holder(&mut self, holder: Bytes) -> Result<(), Error> {
+        let id = RowKey::new(holder);
         match self.row(&id)? {
             Some(row) if self.reader.is_expired(&row.head) => self.remove(&id, &row, None),
             _ => Err(Error::UniqueKeyViolation),
@@ -613,10 +622,10 @@ impl<'a> Commit<'a> {
 }
 
 /// The value tree of a stored item's text.
-pub(crate) fn parse_stored(id: &str, text: &[u8]) -> Result<Value, Error> {
+pub(crate) fn parse_stored(id: &[u8], text: &[u8]) -> Result<Value, Error> {
     json::parse(text, limits::ITEM_DEPTH_MAX)
         .map(|parsed| parsed.value)
-        .map_err(|e| Error::Internal(format!("stored item {id} is not JSON: {e}")))
+        .map_err(|e| Error::Internal(format!("stored item {} is not JSON: {e}", text_of(id))))
 }
 
 fn check_match(condition: Option<&EtagCondition>, row: &Row) -> Result<(), Error> {

@@ -42,7 +42,7 @@ use crate::patch::Patch;
 use crate::planted::{Bug, is_planted};
 use crate::prepare::{LogicalPartition, NewItem};
 use crate::routing::PartitionRange;
-use crate::{Error, RangeId, ResourceKind, ru};
+use crate::{Error, RangeId, ResourceKind, RowKey, ru};
 
 use disk_space::DiskNeed;
 use reopen::key_of;
@@ -70,42 +70,42 @@ pub(crate) enum PreparedOp {
     Create(NewItem),
     Upsert(NewItem, Option<EtagCondition>),
     Replace {
-        id: String,
+        id: RowKey,
         item: NewItem,
         if_match: Option<EtagCondition>,
     },
     Patch(Box<PreparedPatch>),
     /// Replaces the version `made_from` by one that was made from it off this thread.
     Swap {
-        id: String,
+        id: RowKey,
         item: NewItem,
         made_from: Etag,
     },
     Delete {
-        id: String,
+        id: RowKey,
         if_match: Option<EtagCondition>,
         /// What the version that it will probably delete has beside its row, if that was computed.
         old: Option<Arc<OldVersion>>,
     },
     Read {
-        id: String,
+        id: RowKey,
         if_none_match: Option<EtagCondition>,
     },
     /// Removes the item if it has not changed since `not_after` (delete by partition key).
     Erase {
-        id: String,
+        id: RowKey,
         not_after: Lsn,
     },
     /// Removes the item if it has expired.
     Expire {
-        id: String,
+        id: RowKey,
     },
 }
 
 /// A change of an item that depends on its stored version.
 #[derive(Clone, Debug)]
 pub(crate) struct PreparedPatch {
-    pub(crate) id: String,
+    pub(crate) id: RowKey,
     pub(crate) patch: Patch,
     pub(crate) if_match: Option<EtagCondition>,
     /// What is stored if the item does not exist.
@@ -113,8 +113,8 @@ pub(crate) struct PreparedPatch {
 }
 
 impl PreparedOp {
-    /// Ids of the items that the operation concerns.
-    pub(crate) fn ids(&self) -> impl Iterator<Item = &str> {
+    /// Row keys of the items that the operation concerns.
+    pub(crate) fn ids(&self) -> impl Iterator<Item = &RowKey> {
         let (first, second) = match self {
             PreparedOp::Create(item) | PreparedOp::Upsert(item, _) => (&item.id, None),
             PreparedOp::Replace { id, item, .. } | PreparedOp::Swap { id, item, .. } => {
@@ -126,16 +126,16 @@ impl PreparedOp {
             | PreparedOp::Erase { id, .. }
             | PreparedOp::Expire { id } => (id, None),
         };
-        [Some(first), second].into_iter().flatten().map(String::as_str)
+        [Some(first), second].into_iter().flatten()
     }
 
-    /// The id whose version the operation probably replaces or deletes, and where to put what that
+    /// The row key whose version the operation probably replaces or deletes, and where to put what that
     /// version has beside its row. Of an item that is written with less than `bytes_min`, the old
     /// version is most likely small, too, and not worth a read.
     pub(crate) fn replaced(
         &mut self,
         bytes_min: usize,
-    ) -> Option<(&str, &mut Option<Arc<OldVersion>>)> {
+    ) -> Option<(&RowKey, &mut Option<Arc<OldVersion>>)> {
         let (id, bytes, old) = match self {
             PreparedOp::Upsert(item, _) => (&item.id, item.text.len(), &mut item.replaces),
             PreparedOp::Replace { id, item, .. } | PreparedOp::Swap { id, item, .. } => {
@@ -148,7 +148,7 @@ impl PreparedOp {
             | PreparedOp::Erase { .. }
             | PreparedOp::Expire { .. } => return None,
         };
-        (bytes >= bytes_min && old.is_none()).then_some((id.as_str(), old))
+        (bytes >= bytes_min && old.is_none()).then_some((id, old))
     }
 
     /// What it costs at least if it succeeds, as far as that is known without the store.

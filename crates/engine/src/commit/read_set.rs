@@ -4,11 +4,11 @@ use model::{Lsn, PartitionId};
 
 use super::group::Group;
 use super::state::PartitionState;
-use crate::Error;
 use crate::item::Etag;
 use crate::prepare::LogicalPartition;
 use crate::row::RowHead;
 use crate::transaction::{touched_in, touched_since};
+use crate::{Error, RowKey};
 
 /// Most entries of the change log that the committer reads for one commit. A transaction that is
 /// further behind checks by itself first.
@@ -22,7 +22,7 @@ pub(crate) struct ReadSet {
     /// Changes after this position were not seen.
     pub(crate) since: Lsn,
     /// Items that were read one by one, and the version of each.
-    pub(crate) read_versions: Vec<(String, Option<Etag>)>,
+    pub(crate) read_versions: Vec<(RowKey, Option<Etag>)>,
     /// Whether more was read than single items.
     pub(crate) has_scanned: bool,
 }
@@ -46,7 +46,7 @@ impl ReadSet {
             return Ok(false);
         }
         for (id, etag) in &self.read_versions {
-            let row = group.get(partition, &logical_partition.logical_key.row(id))?;
+            let row = group.get(partition, &logical_partition.logical_key.row(id.as_bytes()))?;
             if row.and_then(|row| RowHead::decode(&row)).map(|head| head.etag) != *etag {
                 return Ok(false);
             }

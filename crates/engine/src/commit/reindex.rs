@@ -93,7 +93,7 @@ fn update_entries(
     let mut cursor = view.scan(step.partition, range, Dir::Fwd)?;
     let (mut rows, mut bytes) = (0, 0);
     while let Some((key, value)) = cursor.next()? {
-        let row = Row::read(Bytes::copy_from_slice(value), "of a partition to index")?;
+        let row = Row::read(Bytes::copy_from_slice(value), b"of a partition to index")?;
         rows += 1;
         bytes += row.body.len();
         update_entries_of(group, container, step.partition, key, &row)?;
@@ -118,7 +118,7 @@ fn update_entries_of(
     row: &Row,
 ) -> Result<(), Error> {
     let identity = key.get(1..).unwrap_or_default();
-    let item = parse_stored("to index", &row.body)?;
+    let item = parse_stored(b"to index", &row.body)?;
     let (indexes, number, ts) = (&container.indexes, row.head.number, row.head.ts);
     let (wanted, kept, all) = indexes.terms_of_stored(&item, ts);
     let (mut to_put, mut to_delete) = (Vec::new(), Vec::new());

@@ -204,7 +204,7 @@ impl Source for OrderedRows<'_> {
             let Some(row) = context.live(row) else { continue };
             self.last = Some(entry);
             self.shown += 1;
-            if self.ids.is_none_or(|ids| ids.contain(row.item.id())) {
+            if self.ids.is_none_or(|ids| ids.contain(row.item.row_key().as_bytes())) {
                 self.rows_max -= 1;
                 return Ok(Next::Item(row));
             }

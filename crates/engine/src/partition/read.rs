@@ -7,7 +7,7 @@ use crate::catalog::Container;
 use crate::item::{NoSystemProperties, SystemProperties};
 use crate::keys::LogicalKey;
 use crate::row::Row;
-use crate::{Error, StoredItem};
+use crate::{Error, RowKey, StoredItem};
 
 /// What a read needs of its container.
 #[derive(Clone, Copy, Debug)]
@@ -33,9 +33,10 @@ pub(crate) fn fetch(
     partition: PartitionId,
     reader: Reader,
     logical: &LogicalKey,
-    id: &str,
+    id: &[u8],
 ) -> Result<Option<StoredItem>, Error> {
     let Some(value) = view.get(partition, &logical.row(id))? else { return Ok(None) };
     let row = Row::read(value, id)?;
-    Ok((!reader.is_expired(&row.head)).then(|| row.into_item(reader.container, id)))
+    Ok((!reader.is_expired(&row.head))
+        .then(|| row.into_item(reader.container, RowKey::copy_of(id))))
 }

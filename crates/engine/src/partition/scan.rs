@@ -8,7 +8,7 @@ use storage::{Dir, KeyRange, View};
 
 use crate::keys::{self, EpkForm};
 use crate::row::{Row, RowHead};
-use crate::{Error, StoredItem};
+use crate::{Error, RowKey, StoredItem};
 
 use super::Reader;
 
@@ -41,13 +41,14 @@ pub(crate) fn scan(
     let range = KeyRange { lo, hi: Bound::Excluded(&request.hi) };
     let mut cursor = view.scan(request.partition, range, Dir::Fwd)?;
     while let Some((key, value)) = cursor.next()? {
-        let id = keys::row_id(request.form, key)
+        let id = keys::row_key(request.form, key)
             .ok_or_else(|| Error::Internal("a row's key can't be read".into()))?;
         let is_live = RowHead::decode(value).is_none_or(|head| !reader.is_expired(&head));
         let item = match is_live {
-            true => {
-                Some(Row::read(Bytes::copy_from_slice(value), id)?.into_item(reader.container, id))
-            }
+            true => Some(
+                Row::read(Bytes::copy_from_slice(value), id)?
+                    .into_item(reader.container, RowKey::copy_of(id)),
+            ),
             false => None,
         };
         if !visit(key, item)? {

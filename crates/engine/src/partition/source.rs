@@ -20,8 +20,8 @@ use crate::keys::{self, EpkForm};
 use crate::listing::IdBounds;
 use crate::ops::Retrieved;
 use crate::planted::{Bug, is_planted};
-use crate::row::{Row, RowHead, RowRef};
-use crate::{Error, QueryLimit, StoredItem};
+use crate::row::{Row, RowHead, RowRef, unreadable};
+use crate::{Error, QueryLimit, RowKey, StoredItem};
 
 /// How many rows are scanned between two checks of the clock.
 const ROWS_PER_CLOCK: u64 = 64;
@@ -182,10 +182,6 @@ pub(crate) struct RowBounds<'a> {
     pub(crate) hi: &'a [u8],
 }
 
-fn unreadable(id: &str) -> Error {
-    Error::Internal(format!("the row of item {id} can't be read"))
-}
-
 impl<'v> RowScan<'v> {
     pub(crate) fn new(
         view: &'v dyn View,
@@ -228,7 +224,7 @@ impl<'v> RowScan<'v> {
         self.key.extend_from_slice(key);
         self.rows_passed += 1;
         let head = RowHead::decode(value);
-        let id = || keys::row_id(self.form, key).unwrap_or("of no id");
+        let id = || keys::row_key(self.form, key).unwrap_or(key);
         let head = head.ok_or_else(|| unreadable(id()))?;
         let is_live = !self.reader.is_expired(&head);
         if is_live {
@@ -241,11 +237,11 @@ impl<'v> RowScan<'v> {
     fn is_wanted(&self) -> bool {
         let Some(ids) = self.ids else { return true };
         // A key that can't be read is refused with its row.
-        keys::row_id(self.form, &self.key).is_none_or(|id| ids.contain(id))
+        keys::row_key(self.form, &self.key).is_none_or(|id| ids.contain(id))
     }
 
     fn current(&self, head: RowHead) -> Result<ScannedRow<'_>, Error> {
-        let id = keys::row_id(self.form, &self.key)
+        let id = keys::row_key(self.form, &self.key)
             .ok_or_else(|| Error::Internal("a row's key can't be read".into()))?;
         let (_, value) = self.cursor.row().unwrap_or_default();
         let row = RowRef::behind(head, value).ok_or_else(|| unreadable(id))?;
@@ -287,7 +283,7 @@ impl Source for RowScan<'_> {
 /// The row at which a scan stands.
 pub(crate) struct ScannedRow<'s> {
     identity: &'s [u8],
-    id: &'s str,
+    id: &'s [u8],
     row: RowRef<'s>,
     reader: Reader,
     stats: &'s ScanStats,
@@ -301,7 +297,7 @@ impl<'s> ScannedRow<'s> {
         identity: &'s [u8],
         value: &'s [u8],
     ) -> Result<Self, Error> {
-        let id = keys::id_of_identity(context.form, identity);
+        let id = keys::row_key_of_identity(context.form, identity);
         let id = id.ok_or_else(|| Error::Internal("a row's key can't be read".into()))?;
         let head = RowHead::decode(value);
         let row = head.and_then(|head| RowRef::behind(head, value));
@@ -413,13 +409,13 @@ pub(crate) struct ScanContext<'v> {
 impl ScanContext<'_> {
     /// The row with an identity, expired or not.
     pub(crate) fn fetch(&self, identity: &[u8]) -> Result<Option<FetchedRow>, Error> {
-        let Some(id) = keys::id_of_identity(self.form, identity) else { return Ok(None) };
+        let Some(id) = keys::row_key_of_identity(self.form, identity) else { return Ok(None) };
         let Some(value) = self.view.get(self.partition, &keys::row_of_identity(identity))? else {
             return Ok(None);
         };
         let row = Row::read(value, id)?;
         let (is_expired, system) = (self.reader.is_expired(&row.head), self.reader.system);
-        let item = row.into_item(self.reader.container, id);
+        let item = row.into_item(self.reader.container, RowKey::copy_of(id));
         Ok(Some(FetchedRow { identity: identity.to_vec(), item, is_expired, system }))
     }
 

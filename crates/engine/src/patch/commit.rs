@@ -8,7 +8,7 @@ use crate::ops::OpResult;
 use crate::partition;
 use crate::prepare::{self, LogicalPartition};
 use crate::routing::PartitionRange;
-use crate::{Engine, Error, StoredItem, ru};
+use crate::{Engine, Error, RowKey, StoredItem, ru};
 
 /// Largest item that the committer patches itself.
 const PATCH_BYTES_IN_COMMITTER: usize = 16 * 1024;
@@ -45,7 +45,8 @@ impl Engine {
                 .run_blocking(move || {
                     Ok(prepare::patched(&making, &stored, &patch).map(|mut item| {
                         let StoredItem { id, etag, ts, body, .. } = &stored;
-                        item.replaces = engine.old_version(&making, id, *etag, *ts, body);
+                        item.replaces =
+                            engine.old_version(&making, id.as_bytes(), *etag, *ts, body);
                         item
                     }))
                 })
@@ -69,7 +70,7 @@ impl Engine {
         container: &Container,
         range: &PartitionRange,
         logical_partition: &LogicalPartition,
-        id: &str,
+        id: &RowKey,
     ) -> Result<Option<StoredItem>, Error> {
         let view = self.inner.store.view();
         let reader = self.reader(container);
@@ -78,7 +79,7 @@ impl Engine {
             range.partition.id,
             reader,
             &logical_partition.logical_key,
-            id,
+            id.as_bytes(),
         )
     }
 }

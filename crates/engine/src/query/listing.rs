@@ -31,7 +31,7 @@ impl ItemKey {
     pub fn of(item: &StoredItem) -> Option<Self> {
         match item.partition_key().0.as_slice() {
             [PartitionKeyComponent::String(key)] => {
-                Some(Self { key: key.clone(), id: item.id().to_owned() })
+                Some(Self { key: key.clone(), id: item.id().into_owned() })
             }
             _ => None,
         }
@@ -95,10 +95,10 @@ impl Default for IdBounds {
 }
 
 impl IdBounds {
-    pub(crate) fn contain(&self, id: &str) -> bool {
+    pub(crate) fn contain(&self, id: &[u8]) -> bool {
         let Self(lower, upper) = self;
-        let bounds = (lower.as_ref().map(String::as_str), upper.as_ref().map(String::as_str));
-        RangeBounds::<str>::contains(&bounds, id)
+        let bounds = (lower.as_ref().map(String::as_bytes), upper.as_ref().map(String::as_bytes));
+        RangeBounds::<[u8]>::contains(&bounds, id)
     }
 }
 

@@ -26,7 +26,7 @@ use crate::prepare::LogicalPartition;
 use crate::routing::PartitionRange;
 use crate::row::{Change, ChangeKind, Row};
 use crate::submit::PendingCommit;
-use crate::{Engine, Error};
+use crate::{Engine, Error, RowKey};
 
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 /// Time spent on scanning per tick, over all partitions: bounds what the sweep takes from requests.
@@ -87,7 +87,7 @@ impl LogAge {
 #[derive(Default)]
 struct DueEntries {
     /// Encoded key values and ids of expired items, in the order of the log.
-    expired: Vec<(Vec<u8>, String)>,
+    expired: Vec<(Vec<u8>, RowKey)>,
     tombstones: Vec<Bytes>,
     /// Where to continue.
     after: Option<Vec<u8>>,
@@ -214,7 +214,7 @@ impl Engine {
         &self,
         container: &Arc<Container>,
         range: &PartitionRange,
-        mut expired: Vec<(Vec<u8>, String)>,
+        mut expired: Vec<(Vec<u8>, RowKey)>,
         tombstones: Vec<Bytes>,
     ) -> Result<(), Error> {
         if !tombstones.is_empty() {
@@ -310,7 +310,7 @@ fn scan_log(
                 let row = row.and_then(Row::decode);
                 let parts = keys::split_identity(form, change.identity);
                 if let (Some(row), Some((_, _, id))) = (row, parts) {
-                    found.expired.push((row.partition_key().to_vec(), id.to_owned()));
+                    found.expired.push((row.partition_key().to_vec(), RowKey::copy_of(id)));
                 }
             }
         }

@@ -423,7 +423,7 @@ async fn a_page_ends_where_the_next_range_refuses() {
     }
     let ids = |page: Page| -> Vec<String> {
         let id = |row: &Row| match row {
-            Row::Item(item) => item.id().to_owned(),
+            Row::Item(item) => item.id().into_owned(),
             Row::Json(_) => panic!("not an item"),
         };
         page.rows.iter().map(id).collect()

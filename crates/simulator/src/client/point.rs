@@ -178,7 +178,7 @@ impl Client {
         match intent {
             Intent::Create => ItemOp::Create { body: body() },
             Intent::Upsert => ItemOp::Upsert { body: body(), if_match },
-            Intent::Replace => ItemOp::Replace { id, body: body(), if_match },
+            Intent::Replace => ItemOp::Replace { id: id.into(), body: body(), if_match },
             Intent::Patch => {
                 let path = vec!["p".to_owned(), "-".to_owned()];
                 let value = Value::Int64(write.cast_signed());
@@ -191,9 +191,9 @@ impl Client {
                     PatchCondition { plan, system: &NoSystemProperties }
                 });
                 let patch = Patch { operations, condition, ..Patch::default() };
-                ItemOp::Patch { id, patch, if_match }
+                ItemOp::Patch { id: id.into(), patch, if_match }
             }
-            Intent::Delete | Intent::EraseKey => ItemOp::Delete { id, if_match },
+            Intent::Delete | Intent::EraseKey => ItemOp::Delete { id: id.into(), if_match },
         }
     }
 
