@@ -1,9 +1,13 @@
-//! IEEE 754 decimal128 in binary-integer form: reading, printing and exact comparison.
+//! IEEE 754 decimal128 in binary-integer form: reading, printing, exact comparison, arithmetic.
 //!
-//! The bytes have BSON's layout (little-endian). No arithmetic: only the operations that ordering,
-//! hashing and printing a value need.
+//! The bytes have BSON's layout (little-endian).
 
 use std::cmp::Ordering;
+
+mod arithmetic;
+mod text;
+
+pub use arithmetic::Rounding;
 
 /// Largest coefficient: 34 nines. A larger one is not canonical and reads as zero.
 const COEFFICIENT_MAX: u128 = 10_u128.pow(34) - 1;

@@ -2,6 +2,8 @@ use proptest::prelude::*;
 
 use super::*;
 
+mod vectors;
+
 /// A decimal128 of the given parts, in BSON's bytes.
 #[expect(clippy::little_endian_bytes, reason = "BSON's byte order")]
 fn bson(is_negative: bool, coefficient: u128, exponent: i32) -> [u8; 16] {
@@ -130,4 +132,118 @@ fn plain(decimal: Finite) -> String {
 fn compare_plain(a: &str, b: &str) -> Ordering {
     let point = |text: &str| text.find('.').unwrap();
     point(a).cmp(&point(b)).then_with(|| a.cmp(b))
+}
+
+fn decimal(text: &str) -> Decimal {
+    Decimal::parse(text).unwrap()
+}
+
+#[test]
+fn results_are_rounded_correctly() {
+    for (a, operator, b, expected) in vectors::VECTORS {
+        let (a, b) = (decimal(a), decimal(b));
+        let result = match operator {
+            '+' => a.add(b),
+            '-' => a.subtract(b),
+            '*' => a.multiply(b),
+            '/' => a.divide(b),
+            _ => a.remainder(b),
+        };
+        assert_eq!(result.to_string(), *expected, "{a} {operator} {b}");
+    }
+}
+
+#[test]
+fn texts_are_read() {
+    for (text, expected) in [
+        ("1.10", "1.10"),
+        ("-0", "-0"),
+        ("+.5", "0.5"),
+        ("5.", "5"),
+        ("1e3", "1E+3"),
+        ("-INF", "-Infinity"),
+        ("nan", "NaN"),
+        ("12345678901234567890123456789012345", "1.234567890123456789012345678901234E+34"),
+        ("1e9999", "Infinity"),
+        ("1e-9999", "0E-6176"),
+    ] {
+        assert_eq!(decimal(text).to_string(), expected, "{text}");
+    }
+    for text in ["", "-", ".", "e5", "1e", "1x", "0x10", " 1", "1 ", "--1", "1.2.3"] {
+        assert_eq!(Decimal::parse(text), None, "{text}");
+    }
+}
+
+#[test]
+fn doubles_keep_fifteen_digits() {
+    for (n, text) in [
+        (0.1, "0.100000000000000"),
+        (250.0, "250.000000000000"),
+        (-1e300, "-1.00000000000000E+300"),
+        (0.0, "0"),
+        (f64::NAN, "NaN"),
+        (f64::NEG_INFINITY, "-Infinity"),
+    ] {
+        assert_eq!(Decimal::from_f64(n).to_string(), text);
+    }
+}
+
+#[test]
+fn rounds_in_all_directions() {
+    use Rounding::{Down, HalfEven, TowardsZero, Up};
+    for (text, exponent, rounding, expected) in [
+        ("2.5", 0, HalfEven, "2"),
+        ("3.5", 0, HalfEven, "4"),
+        ("2.51", 0, HalfEven, "3"),
+        ("-2.5", 0, Up, "-2"),
+        ("-2.5", 0, Down, "-3"),
+        ("2.1", 0, Up, "3"),
+        ("-2.9", 0, TowardsZero, "-2"),
+        ("1234.567", 2, HalfEven, "1.2E+3"),
+        ("1.5", -2, HalfEven, "1.50"),
+        ("1E+40", -2, HalfEven, "1E+40"),
+        ("0.4", 3, HalfEven, "0E+3"),
+    ] {
+        assert_eq!(decimal(text).round_to_exponent(exponent, rounding).to_string(), expected);
+    }
+    assert_eq!(decimal("-7.9").to_i64(TowardsZero), Some(-7));
+    assert_eq!(decimal("9223372036854775808").to_i64(TowardsZero), None);
+}
+
+#[test]
+fn square_roots_of_squares_are_exact() {
+    for (square, root) in
+        [("4", "2"), ("0.25", "0.5"), ("1E+40", "1E+20"), ("15241578750190521", "123456789")]
+    {
+        assert_eq!(
+            decimal(square).square_root().compare(decimal(root)),
+            Ordering::Equal,
+            "{square}"
+        );
+    }
+    assert_eq!(decimal("2").square_root().to_string(), "1.414213562373095048801688724209698");
+    assert_eq!(decimal("-1").square_root(), Decimal::NaN);
+}
+
+proptest! {
+    #[test]
+    fn bytes_and_texts_come_back(n: i64, exponent in -6176_i32..6111) {
+        let magnitude = u128::from(n.unsigned_abs());
+        let value =
+            Decimal::Finite(Finite { is_negative: n < 0, coefficient: magnitude, exponent });
+        prop_assert_eq!(Decimal::from_bson(&value.to_bson()), value);
+        prop_assert_eq!(Decimal::parse(&value.to_string()), Some(value));
+    }
+
+    #[test]
+    fn small_numbers_follow_the_laws_of_integers(a: i32, b: i32, scale in -20_i32..20) {
+        let of = |n: i64| Decimal::from_i64(n).multiply(decimal(&format!("1E{scale}")));
+        let (a, b) = (i64::from(a), i64::from(b));
+        prop_assert_eq!(of(a).add(of(b)).compare(of(a + b)), Ordering::Equal);
+        prop_assert_eq!(of(a).subtract(of(b)).compare(of(a - b)), Ordering::Equal);
+        prop_assert_eq!(of(a).compare(of(b)), a.cmp(&b));
+        prop_assume!(b != 0);
+        prop_assert_eq!(of(a).remainder(of(b)).compare(of(a % b)), Ordering::Equal);
+        prop_assert_eq!(of(a * b).divide(of(b)).compare(Decimal::from_i64(a)), Ordering::Equal);
+    }
 }
