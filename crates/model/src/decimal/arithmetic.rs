@@ -107,7 +107,7 @@ impl Decimal {
 
     /// The sum.
     #[must_use]
-    pub fn add(self, other: Self) -> Self {
+    pub fn plus(self, other: Self) -> Self {
         match (self, other) {
             (Decimal::NaN, _) | (_, Decimal::NaN) => Decimal::NaN,
             (Decimal::Infinity { is_negative: a }, Decimal::Infinity { is_negative: b }) => {
@@ -122,7 +122,7 @@ impl Decimal {
     /// The difference.
     #[must_use]
     pub fn subtract(self, other: Self) -> Self {
-        self.add(other.negate())
+        self.plus(other.negate())
     }
 
     /// The product.
@@ -245,7 +245,7 @@ impl Decimal {
         let reduced = Decimal::Finite(Finite { exponent: finite.exponent - even, ..finite });
         let mut root = Decimal::from_f64(reduced.to_f64().sqrt());
         for _ in 0..4 {
-            root = root.add(reduced.divide(root)).multiply(half);
+            root = root.plus(reduced.divide(root)).multiply(half);
         }
         let exact = root.trimmed();
         let root = if exact.multiply(exact).compare(reduced).is_eq() { exact } else { root };

@@ -143,7 +143,7 @@ fn results_are_rounded_correctly() {
     for (a, operator, b, expected) in vectors::VECTORS {
         let (a, b) = (decimal(a), decimal(b));
         let result = match operator {
-            '+' => a.add(b),
+            '+' => a.plus(b),
             '-' => a.subtract(b),
             '*' => a.multiply(b),
             '/' => a.divide(b),
@@ -239,7 +239,7 @@ proptest! {
     fn small_numbers_follow_the_laws_of_integers(a: i32, b: i32, scale in -20_i32..20) {
         let of = |n: i64| Decimal::from_i64(n).multiply(decimal(&format!("1E{scale}")));
         let (a, b) = (i64::from(a), i64::from(b));
-        prop_assert_eq!(of(a).add(of(b)).compare(of(a + b)), Ordering::Equal);
+        prop_assert_eq!(of(a).plus(of(b)).compare(of(a + b)), Ordering::Equal);
         prop_assert_eq!(of(a).subtract(of(b)).compare(of(a - b)), Ordering::Equal);
         prop_assert_eq!(of(a).compare(of(b)), a.cmp(&b));
         prop_assume!(b != 0);
