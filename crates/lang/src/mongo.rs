@@ -3,10 +3,12 @@
 //! The trees come from clients: their depth and size are limited by the reader of BSON, and every
 //! mistake has the number and text of a server of version 7.0.
 
-mod field_names;
+pub mod expression;
 pub mod filter;
 mod integers;
-pub mod projection;
+mod options;
 
 #[cfg(test)]
 mod test_support;
+
+pub use options::CompileOptions;

@@ -5,20 +5,23 @@
 //! for types and *undefined* differ in every detail. A missing value is `None`.
 
 mod evaluate;
+pub mod expression;
 mod failure;
 mod path;
 pub mod predicate;
 pub mod print;
-pub mod projection;
 mod regex;
+mod scope;
 pub mod types;
+pub mod values;
 mod variables;
 
 pub use evaluate::{DocumentTest, Evaluate};
+pub use expression::Expression;
 pub use failure::{Failure, code};
 pub use path::{FieldPath, PathPart};
 pub use predicate::Predicate;
-pub use projection::Projection;
 pub use regex::Regex;
+pub use scope::Scope;
 pub use types::{BsonType, TypeSet};
-pub use variables::Variables;
+pub use variables::{Scripts, Variables};

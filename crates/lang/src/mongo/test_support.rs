@@ -9,7 +9,8 @@ use query::document::{Evaluate, Failure, Variables};
 use super::filter::FilterOptions;
 
 /// Reads relaxed JSON as BSON: whole numbers are int32 if they fit, `{"$date": ms}` is a date,
-/// `{"$oid": hex}` an id, `{"$long": n}`, `{"$double": n}` numbers, `{"$re": [pattern, options]}` a
+/// `{"$oid": hex}` an id, `{"$long": n}`, `{"$double": n}`, `{"$decimal": text}` numbers,
+/// `{"$timestamp": seconds}` a timestamp, `{"$bytes": text}` a binary, `{"$re": [pattern, options]}` a
 /// regular expression, `{"$special": "NaN" | "minKey" | "maxKey"}` what JSON lacks.
 pub(crate) fn bson(json: &str) -> Value {
     let read = model::json::parse(json.as_bytes(), 200);
@@ -42,6 +43,15 @@ fn special(name: &str, inner: &Value) -> Option<Value> {
         "$date" => Some(Value::Date(Date { millis: inner.as_i64()?, ticks: 0 })),
         "$long" => Some(Value::Int64(inner.as_i64()?)),
         "$double" => Some(Value::Double(inner.as_f64()?)),
+        "$decimal" => {
+            let decimal = model::decimal::Decimal::parse(inner.as_str()?)?;
+            Some(Value::Decimal128(decimal.to_bson()))
+        }
+        "$timestamp" => {
+            let seconds = u32::try_from(inner.as_i64()?).ok()?;
+            Some(Value::Timestamp { seconds, increment: 1 })
+        }
+        "$bytes" => Some(Value::Binary { subtype: 0, bytes: inner.as_str()?.as_bytes().to_vec() }),
         "$oid" => {
             let digits = inner.as_str()?;
             let mut id = [0; 12];
