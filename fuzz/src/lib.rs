@@ -36,6 +36,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("authorization", authorization),
     ("json", json),
     ("binary_json", binary_json),
+    ("bson", bson),
     ("hybrid_row", hybrid_row),
     ("request", request),
     ("query", query),
@@ -67,6 +68,43 @@ pub fn json(input: &[u8]) {
     assert!(again.is_faithful, "our own text repeats a name");
     assert_eq!(model::json::to_string(&again.value), written);
     serde_json::from_str::<serde_json::Value>(&written).expect("others read it too");
+}
+
+/// Bytes that are checked as BSON are written as BSON that reads the same, and are read in part as
+/// in whole. Damaged ones are read as far as they can be.
+pub fn bson(input: &[u8]) {
+    use model::bson::{self, BsonLimits, RawDocument};
+    let stored = RawDocument::of_stored(input);
+    let built = stored.to_object();
+    let fields: Vec<_> = stored.iter().collect();
+    let values: Vec<_> = fields.iter().map(|field| field.value().to_value()).collect();
+    let names: Vec<_> = fields.iter().map(|field| field.name().to_owned()).collect();
+    if bson::check(input, BsonLimits::DOCUMENT).is_err() {
+        return;
+    }
+    let object = built.expect("what was checked reads");
+    assert!(values.iter().all(Result::is_ok), "what was checked reads value by value");
+    let mut written = Vec::new();
+    bson::write(&object, &mut written).expect("names of BSON have no zeros");
+    let again = bson::check(&written, BsonLimits::DOCUMENT).expect("our own bytes are BSON");
+    let mut rewritten = Vec::new();
+    bson::write(&again.to_object().expect("it reads"), &mut rewritten).expect("it is written");
+    assert_eq!(written, rewritten);
+    for name in names.into_iter().take(8) {
+        let mask = [(name.clone(), model::json::FieldMask::All)].to_vec();
+        let mask = model::json::FieldMask::Fields(mask);
+        let part = bson::read_part(input, &mask).expect("what was checked reads in part");
+        assert_eq!(format!("{:?}", part.field(&name)), format!("{:?}", object.get(&name)));
+        let path = stored.at_path([name.as_str()]).expect("a name that was read is found");
+        let value = path.to_value().expect("what was checked reads");
+        assert_eq!(format!("{:?}", Some(&value)), format!("{:?}", object.get(&name)));
+    }
+    for (_, value) in object.iter() {
+        let Ok(key) = bson::row_key(value) else { continue };
+        let text = bson::item_id(value).expect("a value that was read is written");
+        let id = bson::id_of_item(&text).expect("our own text is an id");
+        assert_eq!(bson::row_key(&id), Ok(key));
+    }
 }
 
 /// A buffer that decodes as binary JSON is encoded as equivalent binary JSON.

@@ -4,9 +4,11 @@
 //! mistake has the number and text of a server of version 7.0.
 
 pub mod expression;
+mod field_names;
 pub mod filter;
 mod integers;
 mod options;
+pub mod projection;
 
 #[cfg(test)]
 mod test_support;

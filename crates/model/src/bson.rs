@@ -18,8 +18,9 @@ mod check;
 mod element;
 mod part;
 mod raw;
+mod row_key;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod tree;
 mod write;
 
@@ -27,6 +28,7 @@ pub use check::{check, check_first};
 pub use element::ElementType;
 pub use part::{read_part, read_part_again};
 pub use raw::{RawDocument, RawField, RawFields, RawValue};
+pub use row_key::{RowKeyError, id_of_item, item_id, row_key};
 pub use tree::read;
 pub use write::{write, write_value};
 

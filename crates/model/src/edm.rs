@@ -29,6 +29,7 @@ pub use guid::{guid_text, parse_guid};
 pub use names::{
     PARTITION_KEY_FIELD, ROW_KEY_FIELD, field_of, item_id_of, property_in, row_key_of,
 };
+pub(crate) use tagged::special_double;
 pub use tagged::{untag, write_f64, write_tagged};
 
 /// A type of the entity data model.

@@ -22,12 +22,13 @@
 //! | pointer | `{"$dbPointer":{"$ref":"db.c","$id":{"$oid":"…"}}}` |
 //! | min key, max key | `{"$minKey":1}`, `{"$maxKey":1}` |
 //!
-//! No two types share a form, so a reader that expects extended JSON restores every value. The
-//! parser here does not expect it: in NoSQL containers these objects are plain objects.
+//! No two types share a form but guids and binaries of subtype 4, so [`extended::restore`] gives
+//! every value its type back. The parser here does not: in NoSQL containers these objects are plain
+//! objects.
 
 use crate::{Value, number};
 
-mod extended;
+pub mod extended;
 mod field_mask;
 mod parser;
 mod scan;
@@ -109,6 +110,22 @@ pub fn to_string(value: &Value) -> String {
     let mut out = Vec::with_capacity(128);
     write(value, &mut out);
     String::from_utf8_lossy(&out).into_owned()
+}
+
+/// Lower-case hexadecimal digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}
+
+/// The bytes of hexadecimal digits, if they are as many as asked for.
+pub(crate) fn bytes_of_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
+    let digits = text.as_bytes();
+    let is_shaped = digits.len() == 2 * N && digits.iter().all(u8::is_ascii_hexdigit);
+    let mut bytes = [0; N];
+    for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
+        *byte = u8::from_str_radix(str::from_utf8(pair).ok()?, 16).ok()?;
+    }
+    is_shaped.then_some(bytes)
 }
 
 /// Appends `text` as a JSON string literal with its quotes. Escaped are the quote, the backslash

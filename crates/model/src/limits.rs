@@ -20,6 +20,9 @@ pub const DOCUMENT_DEPTH_MAX: usize = 100;
 /// Deepest nesting of any BSON the server reads, whatever limit the caller of the reader passes
 /// (our limit, as that of JSON): commands nest documents deeper.
 pub const BSON_DEPTH_MAX: usize = JSON_DEPTH_MAX;
+/// Longest row key of a document of a MongoDB collection: the encoding of its `_id` (our limit;
+/// MongoDB's is that of the document).
+pub const ROW_KEY_BYTES_MAX: usize = 16 * 1024;
 /// Longest item id in bytes, whatever the API (data model of the Table service: row keys of 1 KB
 /// in UTF-16, which are up to 1,536 bytes of UTF-8).
 pub const ITEM_ID_BYTES_MAX: usize = 1536;

@@ -4,9 +4,10 @@
 //! is a tag byte for the type, then a body that is never a prefix of another body of that tag. So
 //! encodings may be concatenated, and a column is made descending by complementing its bytes.
 //!
-//! Every encoding is bounded ([`ENCODED_BYTES_MAX`]): long strings and binaries, and in BSON order
+//! Encodings are bounded ([`ENCODED_BYTES_MAX`]): long strings and binaries, and in BSON order
 //! large arrays and objects, are cut and carry a strong hash of the whole. Equality stays exact; an
-//! answer to a range predicate from cut encodings must be checked against the value.
+//! answer to a range predicate from cut encodings must be checked against the value. Where an
+//! encoding must be exact, as in row keys, [`encode_whole`] cuts nothing.
 
 use std::cmp::Ordering;
 
@@ -45,10 +46,7 @@ pub const ENCODED_BYTES_MAX: usize = 2 * COMPOSITE_BYTES_MAX;
 /// Appends the encoding of `value` (`None` = undefined). Self-delimiting: encodings may be
 /// concatenated, and then compare component by component.
 pub fn encode(order: TypeOrder, value: Option<&Value>, out: &mut Vec<u8>) {
-    out.push(tag_byte(order, value));
-    if let Some(value) = value {
-        encode_body(order, value, out);
-    }
+    encode_with(Form { order, extent: Extent::Bounded }, value, out);
 }
 
 /// The first byte of the encoding of `value`, which determines its type.
@@ -56,15 +54,31 @@ pub fn tag(order: TypeOrder, value: Option<&Value>) -> u8 {
     tag_byte(order, value)
 }
 
-/// As [`encode`], with strings encoded whole however long they are. In NoSQL order the encodings
-/// then sort like the values.
+/// As [`encode`], with nothing cut however long it is. The encodings sort like the values.
 pub fn encode_whole(order: TypeOrder, value: Option<&Value>, out: &mut Vec<u8>) {
-    match value {
-        Some(Value::String(text)) => {
-            out.push(tag_byte(order, value));
-            bytes::encode_all_bytes(alphabet(order), text.as_bytes(), out);
-        }
-        other => encode(order, other, out),
+    encode_with(Form { order, extent: Extent::Whole }, value, out);
+}
+
+/// How values are encoded.
+#[derive(Clone, Copy)]
+struct Form {
+    order: TypeOrder,
+    extent: Extent,
+}
+
+/// How much of long values an encoding holds.
+#[derive(Clone, Copy)]
+enum Extent {
+    /// The beginning and a hash.
+    Bounded,
+    /// Everything.
+    Whole,
+}
+
+fn encode_with(form: Form, value: Option<&Value>, out: &mut Vec<u8>) {
+    out.push(tag_byte(form.order, value));
+    if let Some(value) = value {
+        encode_body(form, value, out);
     }
 }
 
@@ -78,16 +92,16 @@ pub fn compare(order: TypeOrder, a: Option<&Value>, b: Option<&Value>) -> Orderi
     })
 }
 
-fn encode_body(order: TypeOrder, value: &Value, out: &mut Vec<u8>) {
+fn encode_body(form: Form, value: &Value, out: &mut Vec<u8>) {
     match value {
         Value::Undefined | Value::Null | Value::MinKey | Value::MaxKey => {}
-        Value::Bool(b) => encode_bool(order, *b, out),
+        Value::Bool(b) => encode_bool(form, *b, out),
         Value::Int32(_) | Value::Int64(_) | Value::Double(_) | Value::Decimal128(_) => {
             numbers::encode(value, out);
         }
-        Value::String(text) | Value::Symbol(text) => encode_text(order, text, out),
-        Value::Binary { subtype, bytes } => encode_binary(order, *subtype, bytes, out),
-        Value::Guid(guid) => encode_guid(order, guid, out),
+        Value::String(text) | Value::Symbol(text) => encode_text(form, text, out),
+        Value::Binary { subtype, bytes } => encode_binary(form, *subtype, bytes, out),
+        Value::Guid(guid) => encode_guid(form, guid, out),
         Value::Date(date) => {
             out.extend_from_slice(&ordered_i64(date.millis));
             out.extend_from_slice(&date.ticks.to_be_bytes());
@@ -98,37 +112,44 @@ fn encode_body(order: TypeOrder, value: &Value, out: &mut Vec<u8>) {
             out.extend_from_slice(&increment.to_be_bytes());
         }
         Value::Regex { pattern, options } => {
-            encode_text(order, pattern, out);
-            encode_text(order, options, out);
+            encode_text(form, pattern, out);
+            encode_text(form, options, out);
         }
         Value::JavaScript { code, scope } => {
-            encode_text(order, code, out);
+            encode_text(form, code, out);
             if let Some(scope) = scope {
-                encode_object(order, scope, out);
+                encode_object(form, scope, out);
             }
         }
         Value::DbPointer { namespace, id } => {
             // As MongoDB has it, the length of the name counts before its letters.
             let length = u32::try_from(namespace.len()).unwrap_or(u32::MAX);
             out.extend_from_slice(&length.to_be_bytes());
-            encode_text(order, namespace, out);
+            encode_text(form, namespace, out);
             out.extend_from_slice(id);
         }
-        Value::Array(elements) => encode_array(order, elements, out),
-        Value::Object(object) => encode_object(order, object, out),
+        Value::Array(elements) => encode_array(form, elements, out),
+        Value::Object(object) => encode_object(form, object, out),
     }
 }
 
 /// False and true have tags of their own in NoSQL order.
-fn encode_bool(order: TypeOrder, b: bool, out: &mut Vec<u8>) {
-    match order {
+fn encode_bool(form: Form, b: bool, out: &mut Vec<u8>) {
+    match form.order {
         TypeOrder::NoSql => {}
         TypeOrder::Bson => out.push(u8::from(b)),
     }
 }
 
-fn encode_text(order: TypeOrder, text: &str, out: &mut Vec<u8>) {
-    encode_bytes(alphabet(order), text.as_bytes(), out);
+fn encode_text(form: Form, text: &str, out: &mut Vec<u8>) {
+    encode_plain_bytes(form.extent, alphabet(form.order), text.as_bytes(), out);
+}
+
+fn encode_plain_bytes(extent: Extent, alphabet: Alphabet, bytes: &[u8], out: &mut Vec<u8>) {
+    match extent {
+        Extent::Bounded => encode_bytes(alphabet, bytes, out),
+        Extent::Whole => bytes::encode_all_bytes(alphabet, bytes, out),
+    }
 }
 
 fn alphabet(order: TypeOrder) -> Alphabet {
@@ -139,58 +160,59 @@ fn alphabet(order: TypeOrder) -> Alphabet {
 }
 
 /// Table clients compare binaries byte by byte; BSON compares length, then subtype, then bytes.
-fn encode_binary(order: TypeOrder, subtype: u8, bytes: &[u8], out: &mut Vec<u8>) {
-    match order {
+fn encode_binary(form: Form, subtype: u8, bytes: &[u8], out: &mut Vec<u8>) {
+    match form.order {
         TypeOrder::NoSql => {
-            encode_bytes(Alphabet::Plain, bytes, out);
+            encode_plain_bytes(form.extent, Alphabet::Plain, bytes, out);
             out.push(subtype);
         }
         TypeOrder::Bson => {
             let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
             out.extend_from_slice(&length.to_be_bytes());
             out.push(subtype);
-            match bytes.split_at_checked(STRING_BYTES_MAX) {
-                Some((head, tail)) if !tail.is_empty() => {
+            match (form.extent, bytes.split_at_checked(STRING_BYTES_MAX)) {
+                (Extent::Bounded, Some((head, tail))) if !tail.is_empty() => {
                     out.extend_from_slice(head);
                     out.extend_from_slice(&strong_hash(bytes));
                 }
-                _ => out.extend_from_slice(bytes),
+                (Extent::Bounded | Extent::Whole, _) => out.extend_from_slice(bytes),
             }
         }
     }
 }
 
 /// In BSON a guid is a binary of subtype 4.
-fn encode_guid(order: TypeOrder, guid: &[u8; 16], out: &mut Vec<u8>) {
-    match order {
+fn encode_guid(form: Form, guid: &[u8; 16], out: &mut Vec<u8>) {
+    match form.order {
         TypeOrder::NoSql => out.extend_from_slice(guid),
-        TypeOrder::Bson => encode_binary(order, GUID_SUBTYPE, guid, out),
+        TypeOrder::Bson => encode_binary(form, GUID_SUBTYPE, guid, out),
     }
 }
 
 const GUID_SUBTYPE: u8 = 4;
 
-fn encode_array(order: TypeOrder, elements: &[Value], out: &mut Vec<u8>) {
-    match order {
+fn encode_array(form: Form, elements: &[Value], out: &mut Vec<u8>) {
+    match form.order {
         TypeOrder::NoSql => out.extend_from_slice(&hash_bytes(array_hash(elements))),
         TypeOrder::Bson => {
             let encode_element =
-                |element: &Value, out: &mut Vec<u8>| encode(order, Some(element), out);
-            encode_composite(elements.iter(), encode_element, out);
+                |element: &Value, out: &mut Vec<u8>| encode_with(form, Some(element), out);
+            encode_composite(form.extent, elements.iter(), encode_element, out);
         }
     }
 }
 
-fn encode_object(order: TypeOrder, object: &Object, out: &mut Vec<u8>) {
-    match order {
+fn encode_object(form: Form, object: &Object, out: &mut Vec<u8>) {
+    match form.order {
         TypeOrder::NoSql => out.extend_from_slice(&hash_bytes(object_hash(object))),
         TypeOrder::Bson => encode_composite(
+            form.extent,
             object.iter(),
             |(name, value): (&str, &Value), out: &mut Vec<u8>| {
                 // Fields compare by type, then name, then value.
-                out.push(tag_byte(order, Some(value)));
-                encode_text(order, name, out);
-                encode_body(order, value, out);
+                out.push(tag_byte(form.order, Some(value)));
+                encode_text(form, name, out);
+                encode_body(form, value, out);
             },
             out,
         ),
@@ -198,8 +220,10 @@ fn encode_object(order: TypeOrder, object: &Object, out: &mut Vec<u8>) {
 }
 
 /// Appends the encodings of `items`, each of which starts with a tag (never zero), and an end
-/// mark; or their first [`COMPOSITE_BYTES_MAX`] bytes, a mark and a hash over all of them.
+/// mark; or, if bounded, their first [`COMPOSITE_BYTES_MAX`] bytes, a mark and a hash over all of
+/// them.
 fn encode_composite<I>(
+    extent: Extent,
     items: impl Iterator<Item = I>,
     encode_item: impl Fn(I, &mut Vec<u8>),
     out: &mut Vec<u8>,
@@ -209,7 +233,10 @@ fn encode_composite<I>(
     for item in items {
         let item_start = out.len();
         encode_item(item, out);
-        cut_and_hash(&mut whole, start, item_start, out);
+        match extent {
+            Extent::Bounded => cut_and_hash(&mut whole, start, item_start, out),
+            Extent::Whole => {}
+        }
     }
     match whole {
         None => out.push(COMPOSITE_END),
@@ -262,7 +289,7 @@ fn compare_rest(order: TypeOrder, a: &Value, b: &Value) -> Ordering {
     // None of the remaining types is ever cut, so the order of encodings is exact.
     let encoded = |value: &Value| {
         let mut out = Vec::with_capacity(32);
-        encode_body(order, value, &mut out);
+        encode_body(Form { order, extent: Extent::Whole }, value, &mut out);
         out
     };
     encoded(a).cmp(&encoded(b))

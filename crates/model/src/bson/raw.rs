@@ -169,6 +169,9 @@ impl<'b> RawValue<'b> {
     }
 }
 
+/// A code's length, its text without letters and its empty scope.
+const CODE_WITH_SCOPE_BYTES_MIN: usize = 2 * LENGTH_BYTES + 1 + DOCUMENT_BYTES_MIN;
+
 /// A position in the bytes of a document. Every step is checked against the end.
 #[derive(Clone, Debug)]
 pub(super) struct Cursor<'b> {
@@ -240,9 +243,10 @@ impl<'b> Cursor<'b> {
             | ElementType::Int64 => 8,
             ElementType::ObjectId => OBJECT_ID_BYTES,
             ElementType::Decimal128 => 16,
-            ElementType::Document | ElementType::Array | ElementType::JavaScriptWithScope => {
-                self.peek_length()?
+            ElementType::Document | ElementType::Array => {
+                self.peek_length_from(DOCUMENT_BYTES_MIN)?
             }
+            ElementType::JavaScriptWithScope => self.peek_length_from(CODE_WITH_SCOPE_BYTES_MIN)?,
             ElementType::String | ElementType::JavaScript | ElementType::Symbol => {
                 LENGTH_BYTES + self.peek_length()?
             }
@@ -297,6 +301,12 @@ impl<'b> Cursor<'b> {
         self.clone().length()
     }
 
+    /// A length that counts itself and what must follow it.
+    fn peek_length_from(&self, min: usize) -> Result<usize, BsonError> {
+        let length = self.peek_length()?;
+        if length < min { Err(BsonError::WrongLength { at: self.at }) } else { Ok(length) }
+    }
+
     /// The bytes before the next zero, which is skipped.
     pub(super) fn zero_terminated(&mut self) -> Result<&'b [u8], BsonError> {
         let count = self.rest.iter().position(|byte| *byte == 0);
@@ -311,7 +321,8 @@ impl<'b> Cursor<'b> {
         let length_at = self.at;
         let length = self.length()?;
         let text_at = self.at;
-        match self.take(length)?.split_last() {
+        let text = self.take(length).map_err(|_| BsonError::TooShort { at: length_at })?;
+        match text.split_last() {
             Some((0, text)) => {
                 std::str::from_utf8(text).map_err(|_| BsonError::NotUtf8 { at: text_at })
             }
@@ -322,6 +333,6 @@ impl<'b> Cursor<'b> {
 
     /// The bytes of a document.
     pub(super) fn document(&mut self) -> Result<&'b [u8], BsonError> {
-        self.take(self.peek_length()?)
+        self.take(self.peek_length_from(DOCUMENT_BYTES_MIN)?)
     }
 }

@@ -10,6 +10,8 @@ use crate::order::{TypeOrder, compare};
 use crate::value::tests::any_value;
 use crate::value::{Date, Object};
 
+mod cases;
+
 const LIMITS: BsonLimits = BsonLimits { bytes_max: DOCUMENT_BYTES_MAX, depth_max: BSON_DEPTH_MAX };
 
 fn document(fields: &[(&str, Value)]) -> Vec<u8> {
@@ -25,7 +27,7 @@ fn written(object: &Object) -> Vec<u8> {
 
 /// A tree as it is read back: what BSON can't express is made into what it can, and what it can't
 /// express at all into nothing.
-fn expressible(value: Value) -> Value {
+pub(crate) fn expressible(value: Value) -> Value {
     let without_zeros = |text: String| text.replace('\0', "0");
     let object = |object: Object| -> Object {
         object.into_iter().map(|(n, v)| (without_zeros(n), expressible(v))).collect()

@@ -121,7 +121,7 @@ fn length_of(bytes: usize) -> Result<i32, BsonError> {
 }
 
 #[expect(clippy::little_endian_bytes, reason = "BSON's byte order")]
-fn write_i32(n: i32, out: &mut Vec<u8>) {
+pub(super) fn write_i32(n: i32, out: &mut Vec<u8>) {
     out.extend_from_slice(&n.to_le_bytes());
 }
 

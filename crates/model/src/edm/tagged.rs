@@ -43,7 +43,7 @@ fn padded(value: &Value) -> Option<i64> {
 }
 
 /// The doubles that have no JSON number.
-pub(super) fn special_double(name: &str) -> Option<f64> {
+pub(crate) fn special_double(name: &str) -> Option<f64> {
     match name {
         "NaN" => Some(f64::NAN),
         "Infinity" => Some(f64::INFINITY),

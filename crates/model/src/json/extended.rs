@@ -1,4 +1,5 @@
-//! The extended forms of types that JSON lacks; the table is in the parent's documentation.
+//! MongoDB's Extended JSON v2: the forms of types that JSON lacks. The table of those that are
+//! written is in the parent's documentation.
 
 use std::io::Write as _;
 
@@ -11,6 +12,10 @@ use crate::decimal::Decimal;
 use crate::edm::guid_text;
 use crate::value::{Date, Object};
 
+mod restore;
+
+pub use restore::{ExtendedJsonError, parse, restore};
+
 /// Appends `value` in its extended form. Types that JSON has are written as JSON.
 pub(super) fn write(value: &Value, out: &mut Vec<u8>) {
     match value {
@@ -21,7 +26,7 @@ pub(super) fn write(value: &Value, out: &mut Vec<u8>) {
         Value::Binary { subtype, bytes } => write_binary(*subtype, bytes, out),
         Value::Guid(guid) => wrap_text("$uuid", &guid_text(guid), out),
         Value::Date(date) => write_date(*date, out),
-        Value::ObjectId(id) => wrap_text("$oid", &hex(id), out),
+        Value::ObjectId(id) => wrap_text("$oid", &super::hex(id), out),
         Value::Timestamp { seconds, increment } => {
             append(out, format_args!(r#"{{"$timestamp":{{"t":{seconds},"i":{increment}}}}}"#));
         }
@@ -38,7 +43,7 @@ pub(super) fn write(value: &Value, out: &mut Vec<u8>) {
         Value::DbPointer { namespace, id } => {
             out.extend_from_slice(br#"{"$dbPointer":{"$ref":"#);
             super::write_str(namespace, out);
-            append(out, format_args!(r#","$id":{{"$oid":"{}"}}}}}}"#, hex(id)));
+            append(out, format_args!(r#","$id":{{"$oid":"{}"}}}}}}"#, super::hex(id)));
         }
         Value::MinKey => out.extend_from_slice(br#"{"$minKey":1}"#),
         Value::MaxKey => out.extend_from_slice(br#"{"$maxKey":1}"#),
@@ -88,10 +93,6 @@ fn write_code(code: &str, scope: Option<&Object>, out: &mut Vec<u8>) {
         super::write_members(scope.iter(), out);
     }
     out.push(b'}');
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
 const MILLIS_PER_DAY: i64 = 86_400_000;

@@ -412,6 +412,29 @@ fn may_be_cut(value: Option<&Value>) -> bool {
 
 proptest! {
     #[test]
+    fn whole_encodings_are_in_the_order_of_values_of_any_length(
+        a in maybe_value(), b in maybe_value(), more in prop::collection::vec(any_value(), 0..40),
+    ) {
+        // Long ones that differ only in the end, where a bounded encoding is cut.
+        let long = |end: &Option<Value>| {
+            let mut elements = more.clone();
+            elements.extend(end.clone());
+            Value::Array(elements)
+        };
+        for (a, b) in [(a.clone(), b.clone()), (Some(long(&a)), Some(long(&b)))] {
+            let whole = |value: &Option<Value>| {
+                let mut out = Vec::new();
+                encode_whole(TypeOrder::Bson, value.as_ref(), &mut out);
+                out
+            };
+            let ordering = compare(TypeOrder::Bson, a.as_ref(), b.as_ref());
+            prop_assert_eq!(whole(&a).cmp(&whole(&b)), ordering);
+        }
+    }
+}
+
+proptest! {
+    #[test]
     fn encodings_are_in_the_order_of_values(a in maybe_value(), b in maybe_value()) {
         for order in ORDERS {
             let (a, b) = (a.as_ref(), b.as_ref());

@@ -102,12 +102,18 @@ pub(crate) struct Matching<'m> {
     position: Cell<Option<usize>>,
 }
 
+impl Matching<'_> {
+    /// Calls `decide` with the means to evaluate for one document.
+    pub(crate) fn with<T>(variables: &Variables, decide: impl FnOnce(&Matching<'_>) -> T) -> T {
+        let budget = Budget::per_item();
+        decide(&Matching { variables, budget: &budget, position: Cell::new(None) })
+    }
+}
+
 impl Predicate {
     /// Whether `document` matches.
     pub fn matches(&self, document: &Value, variables: &Variables) -> Result<bool, Failure> {
-        let budget = Budget::per_item();
-        let matching = Matching { variables, budget: &budget, position: Cell::new(None) };
-        self.decide(document, &matching)
+        Matching::with(variables, |matching| self.decide(document, matching))
     }
 
     /// The position that `$` in an update or projection stands for: that of the array element which
@@ -117,10 +123,10 @@ impl Predicate {
         document: &Value,
         variables: &Variables,
     ) -> Result<Option<Option<usize>>, Failure> {
-        let budget = Budget::per_item();
-        let matching = Matching { variables, budget: &budget, position: Cell::new(None) };
-        let is_match = self.decide(document, &matching)?;
-        Ok(is_match.then(|| matching.position.get()))
+        Matching::with(variables, |matching| {
+            let is_match = self.decide(document, matching)?;
+            Ok(is_match.then(|| matching.position.get()))
+        })
     }
 
     /// Adds to `mask` what has to be read of a document to decide.
@@ -137,8 +143,7 @@ impl Predicate {
         }
     }
 
-    /// Whether some array position would be reported for a document with arrays: whether a path
-    /// other than `_id` is tested outside of negations.
+    /// Whether a path is tested that begins with this field.
     pub fn tests_path(&self, begins_with: &str) -> bool {
         match self {
             Predicate::And(parts) | Predicate::Or(parts) => {
@@ -216,6 +221,16 @@ impl ValueTest {
             }
             Ok(true)
         })
+    }
+
+    /// The position of the first element of an array that passes, if this is a test of elements.
+    pub(crate) fn position_in(
+        &self,
+        value: Option<&Value>,
+        matching: &Matching<'_>,
+    ) -> Result<Option<usize>, Failure> {
+        let is_passed = self.passes(value, matching)?;
+        Ok(matching.position.get().filter(|_| is_passed))
     }
 
     /// Whether the elements of an array at the end of a path are tested as well.
