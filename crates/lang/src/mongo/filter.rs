@@ -14,8 +14,8 @@ use query::algebra::{RandomSource, Relation};
 use query::document::predicate::ValueTest;
 use query::document::{DocumentTest, Evaluate, Failure, FieldPath, Predicate, Regex, code};
 
-/// Compiles an aggregation expression.
-pub type CompileExpression<'c> = &'c dyn Fn(&Value) -> Result<Arc<dyn Evaluate>, Failure>;
+use super::{CompileOptions, expression};
+
 /// Compiles JavaScript, with its scope if it has one.
 pub type CompileScript<'c> =
     &'c dyn Fn(&str, Option<&Object>) -> Result<Arc<dyn DocumentTest>, Failure>;
@@ -23,8 +23,8 @@ pub type CompileScript<'c> =
 /// What a filter is compiled with.
 #[derive(Clone, Copy)]
 pub struct FilterOptions<'c> {
-    /// Compiles `$expr`.
-    pub compile_expression: CompileExpression<'c>,
+    /// What `$expr` is compiled with.
+    pub expressions: &'c CompileOptions,
     /// Compiles `$where`; `None` where there are no scripts.
     pub compile_script: Option<CompileScript<'c>>,
     /// Determines the documents that `$sampleRate` takes.
@@ -35,8 +35,13 @@ pub struct FilterOptions<'c> {
 
 impl<'c> FilterOptions<'c> {
     /// Options without scripts.
-    pub fn new(compile_expression: CompileExpression<'c>) -> Self {
-        Self { compile_expression, compile_script: None, seed: 0, is_restricted: false }
+    pub fn new(expressions: &'c CompileOptions) -> Self {
+        Self { expressions, compile_script: None, seed: 0, is_restricted: false }
+    }
+
+    /// Compiles an expression of a filter, a projection or an update.
+    pub(crate) fn expression(&self, value: &Value) -> Result<Arc<dyn Evaluate>, Failure> {
+        Ok(Arc::new(expression::compile(value, self.expressions)?))
     }
 }
 
@@ -146,7 +151,7 @@ impl Compiler<'_> {
     fn expression(&self, value: &Value) -> Result<Predicate, Failure> {
         self.check_top_level("$expr")?;
         self.check_allowed("$expr")?;
-        Ok(Predicate::Expression((self.options.compile_expression)(value)?))
+        Ok(Predicate::Expression(self.options.expression(value)?))
     }
 
     fn script(&self, value: &Value) -> Result<Predicate, Failure> {

@@ -225,7 +225,7 @@ impl<'s> Compiler<'s> {
         }
         self.is_inclusion = Some(true);
         let value = Value::Object(object.clone());
-        let compiled = (self.options.filter.compile_expression)(&value).map_err(|failure| {
+        let compiled = self.options.filter.expression(&value).map_err(|failure| {
             let operator = object.iter().next().map_or("", |(name, _)| name);
             match failure.message.starts_with("Unrecognized expression '")
                 && failure.message.contains(&format!("'{operator}'"))
@@ -239,7 +239,7 @@ impl<'s> Compiler<'s> {
 
     fn literal(&mut self, prefix: &Prefix<'s>, name: &'s str, value: &'s Value) -> Outcome {
         let path = joined(prefix, &path_parts(name)?);
-        let compiled = (self.options.filter.compile_expression)(value)?;
+        let compiled = self.options.filter.expression(value)?;
         self.add(&path, Child::Computed(Computed::Expression(compiled)))?;
         if self.is_inclusion == Some(false) {
             let message = format!(

@@ -1,11 +1,9 @@
 //! BSON trees in tests, written as JSON with a few typed values.
 
-use std::sync::Arc;
-
-use model::json::FieldMask;
 use model::{Date, Object, Value};
-use query::document::{Evaluate, Failure, Variables};
+use query::document::Variables;
 
+use super::CompileOptions;
 use super::filter::FilterOptions;
 
 /// Reads relaxed JSON as BSON: whole numbers are int32 if they fit, `{"$date": ms}` is a date,
@@ -77,43 +75,11 @@ fn special(name: &str, inner: &Value) -> Option<Value> {
     }
 }
 
-/// The value of one field, as the only kind of expression.
-#[derive(Debug)]
-struct FieldOf(String);
+static EXPRESSIONS: CompileOptions = CompileOptions { variables: Vec::new() };
 
-impl Evaluate for FieldOf {
-    fn evaluate(&self, document: &Value, _: &Variables) -> Result<Option<Value>, Failure> {
-        Ok(document.field(&self.0).cloned())
-    }
-
-    fn require(&self, mask: &mut FieldMask) {
-        mask.add(std::slice::from_ref(&self.0), FieldMask::All);
-    }
-}
-
-/// A constant.
-#[derive(Debug)]
-struct ConstantOf(Value);
-
-impl Evaluate for ConstantOf {
-    fn evaluate(&self, _: &Value, _: &Variables) -> Result<Option<Value>, Failure> {
-        Ok(Some(self.0.clone()))
-    }
-
-    fn require(&self, _: &mut FieldMask) {}
-}
-
-/// Knows `"$name"` and constants only.
-pub(crate) fn compile_expression(value: &Value) -> Result<Arc<dyn Evaluate>, Failure> {
-    match value.as_str().and_then(|text| text.strip_prefix('$')) {
-        Some(name) => Ok(Arc::new(FieldOf(name.to_owned()))),
-        None => Ok(Arc::new(ConstantOf(value.clone()))),
-    }
-}
-
-/// Options whose expressions are fields and constants.
+/// Options without variables and scripts.
 pub(crate) fn options() -> FilterOptions<'static> {
-    FilterOptions::new(&compile_expression)
+    FilterOptions::new(&EXPRESSIONS)
 }
 
 /// Variables at a fixed time.

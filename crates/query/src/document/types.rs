@@ -6,132 +6,16 @@ use model::Value;
 use model::decimal::Decimal;
 use model::order::TypeOrder;
 
-/// A type of BSON. The discriminant is its number on the wire.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[expect(missing_docs, reason = "each name is the type")]
-#[repr(i8)]
-pub enum BsonType {
-    MinKey = -1,
-    Double = 1,
-    String = 2,
-    Object = 3,
-    Array = 4,
-    BinData = 5,
-    Undefined = 6,
-    ObjectId = 7,
-    Bool = 8,
-    Date = 9,
-    Null = 10,
-    Regex = 11,
-    DbPointer = 12,
-    JavaScript = 13,
-    Symbol = 14,
-    JavaScriptWithScope = 15,
-    Int = 16,
-    Timestamp = 17,
-    Long = 18,
-    Decimal = 19,
-    MaxKey = 127,
+pub use model::bson::ElementType as BsonType;
+
+/// The type with this number.
+pub fn type_of_number(number: i64) -> Option<BsonType> {
+    BsonType::ALL.into_iter().find(|each| i64::from(each.number()) == number)
 }
 
-impl BsonType {
-    const ALL: [BsonType; 21] = [
-        BsonType::MinKey,
-        BsonType::Double,
-        BsonType::String,
-        BsonType::Object,
-        BsonType::Array,
-        BsonType::BinData,
-        BsonType::Undefined,
-        BsonType::ObjectId,
-        BsonType::Bool,
-        BsonType::Date,
-        BsonType::Null,
-        BsonType::Regex,
-        BsonType::DbPointer,
-        BsonType::JavaScript,
-        BsonType::Symbol,
-        BsonType::JavaScriptWithScope,
-        BsonType::Int,
-        BsonType::Timestamp,
-        BsonType::Long,
-        BsonType::Decimal,
-        BsonType::MaxKey,
-    ];
-
-    /// The type of a value.
-    pub fn of(value: &Value) -> Self {
-        match value {
-            Value::Null => BsonType::Null,
-            Value::Bool(_) => BsonType::Bool,
-            Value::Int32(_) => BsonType::Int,
-            Value::Int64(_) => BsonType::Long,
-            Value::Double(_) => BsonType::Double,
-            Value::Decimal128(_) => BsonType::Decimal,
-            Value::String(_) => BsonType::String,
-            Value::Binary { .. } | Value::Guid(_) => BsonType::BinData,
-            Value::Date(_) => BsonType::Date,
-            Value::ObjectId(_) => BsonType::ObjectId,
-            Value::Timestamp { .. } => BsonType::Timestamp,
-            Value::Regex { .. } => BsonType::Regex,
-            Value::JavaScript { scope: None, .. } => BsonType::JavaScript,
-            Value::JavaScript { scope: Some(_), .. } => BsonType::JavaScriptWithScope,
-            Value::Symbol(_) => BsonType::Symbol,
-            Value::Undefined => BsonType::Undefined,
-            Value::DbPointer { .. } => BsonType::DbPointer,
-            Value::Array(_) => BsonType::Array,
-            Value::Object(_) => BsonType::Object,
-            Value::MinKey => BsonType::MinKey,
-            Value::MaxKey => BsonType::MaxKey,
-        }
-    }
-
-    /// The number on the wire.
-    pub fn number(self) -> i8 {
-        self as i8
-    }
-
-    /// The type with this number.
-    pub fn of_number(number: i64) -> Option<Self> {
-        Self::ALL.into_iter().find(|each| i64::from(each.number()) == number)
-    }
-
-    /// The name that `$type` knows it by.
-    pub fn alias(self) -> &'static str {
-        match self {
-            BsonType::MinKey => "minKey",
-            BsonType::Double => "double",
-            BsonType::String => "string",
-            BsonType::Object => "object",
-            BsonType::Array => "array",
-            BsonType::BinData => "binData",
-            BsonType::Undefined => "undefined",
-            BsonType::ObjectId => "objectId",
-            BsonType::Bool => "bool",
-            BsonType::Date => "date",
-            BsonType::Null => "null",
-            BsonType::Regex => "regex",
-            BsonType::DbPointer => "dbPointer",
-            BsonType::JavaScript => "javascript",
-            BsonType::Symbol => "symbol",
-            BsonType::JavaScriptWithScope => "javascriptWithScope",
-            BsonType::Int => "int",
-            BsonType::Timestamp => "timestamp",
-            BsonType::Long => "long",
-            BsonType::Decimal => "decimal",
-            BsonType::MaxKey => "maxKey",
-        }
-    }
-
-    /// The type that `$type` knows by this name.
-    pub fn of_alias(alias: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|each| each.alias() == alias)
-    }
-
-    fn bit(self) -> u32 {
-        let at = Self::ALL.iter().position(|each| *each == self).unwrap_or_default();
-        1 << at
-    }
+fn bit(of: BsonType) -> u32 {
+    let at = BsonType::ALL.iter().position(|each| *each == of).unwrap_or_default();
+    1 << at
 }
 
 /// A set of types.
@@ -141,19 +25,19 @@ pub struct TypeSet(u32);
 impl TypeSet {
     /// Adds a type.
     pub fn add(&mut self, added: BsonType) {
-        self.0 |= added.bit();
+        self.0 |= bit(added);
     }
 
     /// Adds the four types of numbers, which have a name of their own.
     pub fn add_numbers(&mut self) {
-        [BsonType::Int, BsonType::Long, BsonType::Double, BsonType::Decimal]
+        [BsonType::Int32, BsonType::Int64, BsonType::Double, BsonType::Decimal128]
             .into_iter()
             .for_each(|each| self.add(each));
     }
 
     /// Whether `contained` is in the set.
     pub fn contains(self, contained: BsonType) -> bool {
-        self.0 & contained.bit() != 0
+        self.0 & bit(contained) != 0
     }
 
     /// Whether no type is in the set.
@@ -244,13 +128,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn types_have_numbers_and_names() {
+    fn types_have_numbers() {
         for each in BsonType::ALL {
-            assert_eq!(BsonType::of_alias(each.alias()), Some(each));
-            assert_eq!(BsonType::of_number(i64::from(each.number())), Some(each));
+            assert_eq!(type_of_number(i64::from(each.number())), Some(each));
         }
-        assert_eq!(BsonType::of_number(20), None);
-        assert_eq!(BsonType::of_alias("number"), None);
+        assert_eq!(type_of_number(20), None);
+        assert_eq!(BsonType::named("number"), None);
     }
 
     #[test]

@@ -283,7 +283,7 @@ fn add_type(value: &Value, types: &mut TypeSet) -> Result<(), Failure> {
         return Err(Failure::new(code::TYPE_MISMATCH, message));
     }
     let number = crate::mongo::integers::integer("", value).ok();
-    match number.and_then(BsonType::of_number) {
+    match number.and_then(query::document::types::type_of_number) {
         Some(named) => {
             types.add(named);
             Ok(())
@@ -302,7 +302,7 @@ pub(super) fn add_alias(alias: &str, types: &mut TypeSet) -> Result<(), Failure>
         types.add_numbers();
         return Ok(());
     }
-    match BsonType::of_alias(alias) {
+    match BsonType::named(alias) {
         Some(named) => {
             types.add(named);
             Ok(())
