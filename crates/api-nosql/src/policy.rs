@@ -12,7 +12,8 @@ mod partition_key;
 mod search;
 mod unique_key;
 
-use engine::{Container, ContainerSpec};
+use engine::{Api, BodyFormat, Container, ContainerSpec};
+use model::order::TypeOrder;
 use model::{ErrorKind, Object, PropertyPath, Value};
 
 use crate::errors::ApiError;
@@ -103,6 +104,9 @@ pub(crate) fn new_container(
     let indexing = changeable(body, version, default_ttl, &mut policies)?;
     Ok(ContainerSpec {
         id: id.to_owned(),
+        api: Api::NoSql,
+        order: TypeOrder::NoSql,
+        body: BodyFormat::Json,
         partition_key: key.definition,
         unique_keys: unique_keys.keys,
         default_ttl,

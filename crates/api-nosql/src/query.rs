@@ -203,7 +203,7 @@ fn compile(
     let began = clock.monotonic();
     let parsed = query.parsed()?;
     let understood = clock.monotonic();
-    let plan = query.lowered(&parsed, environment)?;
+    let plan = query.lowered(&parsed, environment)?.in_type_order(container.spec.order);
     let times = CompileTimes {
         parsing: understood.saturating_sub(began),
         lowering: clock.monotonic().saturating_sub(understood),

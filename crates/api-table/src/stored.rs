@@ -5,9 +5,10 @@ use engine::item::{ItemVersion, SystemProperties};
 use engine::listing;
 use engine::ops::ItemBody;
 use engine::patch::Unfit;
-use engine::{Container, ContainerSpec, IndexingPolicy, StoredItem};
+use engine::{Api, BodyFormat, Container, ContainerSpec, IndexingPolicy, StoredItem};
 use lang::odata::TIMESTAMP;
 use model::json::FieldMask;
+use model::order::TypeOrder;
 use model::{
     Date, Object, PartitionKey, PartitionKeyComponent, PartitionKeyDefinition, PartitionKeyKind,
     PartitionKeyVersion, PropertyPath, Value, json, limits,
@@ -41,6 +42,9 @@ pub(crate) fn table_spec(name: &str) -> Result<ContainerSpec, TableError> {
     let policies = json::parse(POLICIES.as_bytes(), limits::ITEM_DEPTH_MAX);
     Ok(ContainerSpec {
         id: name.to_owned(),
+        api: Api::Table,
+        order: TypeOrder::NoSql,
+        body: BodyFormat::Json,
         partition_key,
         unique_keys: Vec::new(),
         default_ttl: None,

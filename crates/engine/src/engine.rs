@@ -10,7 +10,7 @@ use storage::{Durability, LocalStore};
 use tokio::sync::{Notify, Semaphore, mpsc, oneshot};
 
 use crate::catalog::{self, Catalog, ThroughputLimits};
-use crate::commit::{Command, Failure};
+use crate::commit::{Command, CommitClock, CommitTime, Failure};
 use crate::components::Ended;
 use crate::continuation::TokenKey;
 use crate::governor::{Governor, Throttling};
@@ -96,6 +96,7 @@ impl Settings {
 /// | `health.rs` | [`health`](Self::health) |
 /// | `engine.rs` | [`catalog`](Self::catalog), [`settings`](Self::settings) |
 /// | | [`components`](Self::components), [`run_blocking`](Self::run_blocking) |
+/// | | [`commit_time`](Self::commit_time), [`advance_commit_clock`](Self::advance_commit_clock) |
 /// | | [`run_fairly`](Self::run_fairly) |
 /// | `read.rs` | [`read_item`](Self::read_item) |
 /// | `write.rs` | [`write_item`](Self::write_item) |
@@ -148,6 +149,7 @@ pub(crate) struct Inner {
     pub(crate) catalog_lock: Arc<tokio::sync::Mutex<catalog::record::MetaRecord>>,
     pub(crate) token_key: TokenKey,
     pub(crate) commits: mpsc::Sender<Command>,
+    pub(crate) commit_clock: Arc<CommitClock>,
     pub(crate) governor: Arc<Governor>,
     pub(crate) jobs: Jobs,
     /// Runs scripts of clients.
@@ -186,6 +188,18 @@ impl Engine {
     /// The components it runs with.
     pub fn components(&self) -> &Components {
         &self.inner.components
+    }
+
+    /// The time of the last durable commit on the commit clock, or a later one that it was
+    /// [told](Engine::advance_commit_clock).
+    pub fn commit_time(&self) -> CommitTime {
+        self.inner.commit_clock.reached()
+    }
+
+    /// Lets all later commits have later times than `to`. Refuses a time that is more than a year
+    /// ahead.
+    pub fn advance_commit_clock(&self, to: CommitTime) -> bool {
+        self.inner.commit_clock.advance(to, self.inner.components.clock.now())
     }
 
     pub(crate) fn logical_partition_bytes_max(&self) -> u64 {

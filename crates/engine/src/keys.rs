@@ -22,6 +22,9 @@
 //! | `30` | lsn u64, origin u32, seq u32 | change: put or delete, time, ttl, logical key + row key |
 //! | `31` | lsn u64, origin u32, seq u32 | version, where all are kept ([`crate::version`]) |
 //!
+//! Reserved: `13` retry records; `14` to `16` chunks of large values; `17`, `18`, `2A` deliveries of
+//! queues; `27`, `28` edges out and in; `29` ordered indexes of MongoDB collections.
+//!
 //! *Identity* here = its length u16, then logical key + row key.
 //!
 //! *Logical key* = effective partition key, then a 16-byte digest of the key values, because two
@@ -31,7 +34,7 @@
 //! Partition 0 is the catalog: `00` name, `01` database, `02` container, `03` offer, `04` item
 //! number allocator of a container, `05` partition waiting to be retired, `06` split or merge under
 //! way, `07` stored procedure, trigger or function of a container, `08` user, permission or client
-//! encryption key.
+//! encryption key. Reserved: `09` sealed secrets, `0A` saved queries, `0B` aliases, `0C` followers.
 
 use bytes::Bytes;
 use model::hash::murmur3_x64_128;
@@ -60,18 +63,18 @@ const TAG_VECTOR: u8 = 0x25;
 const TAG_CELL: u8 = 0x26;
 const TAG_LOG: u8 = 0x30;
 const TAG_VERSIONS: u8 = 0x31;
+/// No key of a partition has this tag or a greater one.
+const TAG_END: u8 = 0x40;
 
-/// How the keys are read: index entries and the log are scanned; items, unique keys and counters
-/// are looked up. Data directories are laid out by what is scanned.
-pub const KEY_TAGS: KeyTags = KeyTags {
-    scanned: [TAG_TERM..TAG_VECTOR, TAG_LOG..TAG_VERSIONS],
-    looked_up: TAG_ROW..TAG_UNIQUE,
-};
+/// How the keys are read: index entries and the logs are scanned; items, unique keys, counters and
+/// vectors are looked up. Data directories are laid out by what is scanned.
+pub const KEY_TAGS: KeyTags =
+    KeyTags { scanned: [TAG_TERM..TAG_VECTOR, TAG_CELL..TAG_END], looked_up: TAG_ROW..TAG_UNIQUE };
 
-// No other tag lies between those that are scanned.
+// Everything from the first index entries on is scanned, but for vectors.
 const _: () = {
     assert!(TAG_LOGICAL < TAG_TERM && TAG_TEXT < TAG_VECTOR);
-    assert!(TAG_CELL < TAG_LOG && TAG_LOG < TAG_VERSIONS);
+    assert!(TAG_VECTOR + 1 == TAG_CELL && TAG_VERSIONS < TAG_END);
 };
 
 const DIGEST_BYTES: usize = 16;

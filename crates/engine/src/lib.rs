@@ -7,6 +7,7 @@
 
 pub mod audit;
 mod batch;
+mod body;
 mod bulk;
 mod cancellation;
 pub mod catalog;
@@ -52,8 +53,10 @@ mod ttl;
 mod version;
 mod write;
 
+pub use body::BodyFormat;
 pub use cancellation::{Cancellation, StopSignal};
-pub use catalog::{Catalog, Container, ContainerSpec, Database, Offer, Throughput};
+pub use catalog::{Api, Catalog, Container, ContainerSpec, Database, Offer, Throughput};
+pub use commit::CommitTime;
 pub use components::Components;
 pub use context::{Admission, Caller, Priority, RequestContext, Served, Source};
 pub use distribution::{KeySize, LargestKeys};

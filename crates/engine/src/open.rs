@@ -10,7 +10,9 @@ use storage::LocalStore;
 use tokio::sync::{Notify, Semaphore, mpsc, oneshot};
 
 use crate::catalog;
-use crate::commit::{ClockWatch, Command, Committer, DiskSpaceWatch, Failure, TrimLog};
+use crate::commit::{
+    ClockWatch, Command, CommitClock, Committer, DiskSpaceWatch, Failure, TrimLog,
+};
 use crate::continuation::TokenKey;
 use crate::engine::Inner;
 use crate::governor::Governor;
@@ -49,6 +51,8 @@ impl Engine {
         let mut watch = ClockWatch::default();
         let clock = components.clock.as_ref();
         watch.look(clock.now().seconds(), newest.unwrap_or_default(), clock);
+        let last = loaded.partitions.values().map(|slot| slot.state.clock).max();
+        let commit_clock = Arc::new(CommitClock::starting_at(last.unwrap_or_default()));
         let failure = Failure::default();
         let (is_low, reopened) = (Arc::<AtomicBool>::default(), Arc::<AtomicU64>::default());
         let groups = Arc::new(AtomicU64::new(0));
@@ -58,6 +62,7 @@ impl Engine {
             store: Arc::clone(&store),
             clock: Arc::clone(&components.clock),
             watch,
+            commit_clock: Arc::clone(&commit_clock),
             durability: settings.durability,
             logical_partition_bytes_max: settings.logical_partition_limit(),
             partition_bytes_max: settings.partition_bytes_max,
@@ -85,6 +90,7 @@ impl Engine {
                 token_key: TokenKey::new(loaded.meta.token_key),
                 catalog_lock: Arc::new(tokio::sync::Mutex::new(loaded.meta)),
                 commits,
+                commit_clock,
                 governor,
                 jobs: Jobs::default(),
                 scripts: ScriptPool::new(Arc::clone(&components.spawner), settings.script_threads),

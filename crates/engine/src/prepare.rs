@@ -9,7 +9,7 @@ use model::{
 
 use crate::catalog::{Container, ContainerSpec};
 use crate::commit::{PreparedOp, PreparedPatch};
-use crate::index::Terms;
+use crate::index::{TERM_ORDER, Terms};
 use crate::item::{NoSystemProperties, SYSTEM_PROPERTIES};
 use crate::keys::{EpkForm, LogicalKey};
 use crate::old_version::OldVersion;
@@ -300,7 +300,7 @@ pub(crate) fn unique_values(spec: &ContainerSpec, item: &Value) -> Vec<Vec<u8>> 
                     None => Value::Null,
                     Some(v) => v.as_f64().map_or_else(|| v.clone(), Value::Double),
                 };
-                order::encode(order::TypeOrder::NoSql, Some(&value), &mut out);
+                order::encode(TERM_ORDER, Some(&value), &mut out);
             }
             out
         })

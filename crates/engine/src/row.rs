@@ -1,29 +1,30 @@
 //! The stored form of an item and of a change-log entry.
 //!
-//! Row: format u8 (2 = JSON text), item number u64, lsn u64, origin u32, seq u32, time of the
+//! Row: format u8 (2 = JSON text, 3 = BSON), item number u64, lsn u64, origin u32, seq u32, time of the
 //! last change u64 (seconds in the upper 40 bits, 100 ns ticks after them in the lower 24), time
 //! of creation u64 (seconds), own ttl i32 (0 = none), length of the partition-key values u16,
-//! those values, then the body as the client wrote it. All numbers are big-endian. Rows of format
-//! 1 have no ticks: their time is seconds alone.
+//! those values, then the body as the client wrote it. All numbers are big-endian.
 
 use bytes::{BufMut, Bytes};
 use model::{ContainerRid, Lsn, PartitionId, PartitionKey};
 
 use crate::item::{Etag, StoredItem, TICKS_PER_SECOND};
 use crate::row_key::text_of;
-use crate::{Error, RowKey};
+use crate::{BodyFormat, Error, RowKey};
 
-const FORMAT_SECONDS: u8 = 1;
-const FORMAT_TICKS: u8 = 2;
+const FORMAT_JSON: u8 = 2;
+const FORMAT_BSON: u8 = 3;
 /// Lower bits of the time of a change that hold its ticks.
 const TICK_BITS: u32 = 24;
-/// Most ticks that a row can have. Rows of earlier builds may have more than a second's.
+/// Most ticks that a row can have.
 const TICKS_MAX: u32 = (1 << TICK_BITS) - 1;
 const HEAD_BYTES: usize = 1 + 8 + 8 + 4 + 4 + 8 + 8 + 4 + 2;
 
 /// The head of a row: everything but key values and body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RowHead {
+    /// The form of the body.
+    pub(crate) body: BodyFormat,
     pub(crate) number: u64,
     pub(crate) etag: Etag,
     /// Seconds since the Unix epoch of the last change.
@@ -39,23 +40,22 @@ impl RowHead {
     /// Reads the head of a row's value; `None` if it is not one.
     pub(crate) fn decode(value: &[u8]) -> Option<Self> {
         let head = value.get(..HEAD_BYTES)?;
-        let time = u64_at(head, 25);
-        let (ts, ticks) = match head[0] {
-            FORMAT_SECONDS => (time, 0),
-            FORMAT_TICKS => {
-                let ticks = u32::try_from(time & u64::from(TICKS_MAX)).unwrap_or(TICKS_MAX);
-                (time >> TICK_BITS, ticks)
-            }
+        let body = match head[0] {
+            FORMAT_JSON => BodyFormat::Json,
+            FORMAT_BSON => BodyFormat::Bson,
             _ => return None,
         };
+        let time = u64_at(head, 25);
+        let ticks = u32::try_from(time & u64::from(TICKS_MAX)).unwrap_or(TICKS_MAX);
         Some(RowHead {
+            body,
             number: u64_at(head, 1),
             etag: Etag {
                 lsn: Lsn(u64_at(head, 9)),
                 origin: PartitionId(u32_at(head, 17)),
                 seq: u32_at(head, 21),
             },
-            ts,
+            ts: time >> TICK_BITS,
             ticks,
             created: u64_at(head, 33),
             ttl: u32_at(head, 41).cast_signed(),
@@ -79,7 +79,10 @@ pub(crate) struct Row {
 /// Builds a row's value.
 pub(crate) fn encode(head: &RowHead, partition_key: &[u8], body: &[u8]) -> Bytes {
     let mut out = Vec::with_capacity(encoded_len(partition_key, body));
-    out.put_u8(FORMAT_TICKS);
+    out.put_u8(match head.body {
+        BodyFormat::Json => FORMAT_JSON,
+        BodyFormat::Bson => FORMAT_BSON,
+    });
     out.put_u64(head.number);
     out.put_u64(head.etag.lsn.0);
     out.put_u32(head.etag.origin.0);
@@ -250,6 +253,7 @@ mod tests {
     #[test]
     fn rows_and_changes_read_back() {
         let head = RowHead {
+            body: BodyFormat::Bson,
             number: 77,
             etag: Etag { origin: PartitionId(9), lsn: Lsn(1 << 40), seq: 3 },
             ts: 1_700_000_000,

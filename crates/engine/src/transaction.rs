@@ -204,6 +204,7 @@ impl Transaction {
             partition: self.range.partition.id,
             logical_partition: &self.logical_partition,
             now: Stamp::of(self.engine.inner.components.clock.now()),
+            commit_time: 0,
             logical_partition_bytes_max: self.engine.logical_partition_bytes_max(),
             partition_bytes_max: self.engine.inner.settings.partition_bytes_max,
             answer_limit: None,

@@ -199,7 +199,8 @@ mod tests {
         let projection = Projection::Value(Expr::Variable(0));
         let select = Select::new(1, bindings, Some(filter), projection);
         let input = Input::Items;
-        Plan::new(Clauses { input, select, order: Vec::new(), top: None, window: None })
+        let type_order = model::order::TypeOrder::NoSql;
+        Plan::new(Clauses { input, select, order: Vec::new(), top: None, window: None, type_order })
     }
 
     #[test]

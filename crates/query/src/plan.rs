@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use model::Value;
+use model::order::TypeOrder;
 
 use crate::algebra::Expr;
 use crate::eval::{Flow, Scope, is_finite};
@@ -228,6 +229,8 @@ pub struct Clauses {
     pub top: Option<u64>,
     /// Which of the rows to return.
     pub window: Option<Window>,
+    /// The order of the values that rows are ordered by: that of the container.
+    pub type_order: TypeOrder,
 }
 
 /// A compiled query: immutable, shared by reference.
@@ -238,6 +241,15 @@ impl Plan {
     /// A plan of these clauses.
     pub fn new(clauses: Clauses) -> Self {
         Self(Arc::new(clauses))
+    }
+
+    /// The same for a container whose values are in this order.
+    #[must_use]
+    pub fn in_type_order(mut self, type_order: TypeOrder) -> Self {
+        if self.0.type_order != type_order {
+            Arc::make_mut(&mut self.0).type_order = type_order;
+        }
+        self
     }
 
     /// The plan that returns every item as it is.
@@ -253,7 +265,8 @@ impl Plan {
 
     fn items(filter: Option<Expr>, order: Vec<SortKey>, top: Option<u64>) -> Self {
         let select = Select::new(1, Vec::new(), filter, Projection::Value(Expr::Variable(0)));
-        Self::new(Clauses { input: Input::Items, select, order, top, window: None })
+        let type_order = TypeOrder::NoSql;
+        Self::new(Clauses { input: Input::Items, select, order, top, window: None, type_order })
     }
 
     /// The same without its filter.

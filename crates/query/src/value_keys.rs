@@ -57,13 +57,19 @@ fn push_text(text: &str, out: &mut Vec<u8>) {
 }
 
 /// Appends a sort key whose bytes compare as rows are to be ordered.
-pub(crate) fn push_sort_key(value: Option<&Value>, order: SortOrder, out: &mut Vec<u8>) {
+pub(crate) fn push_sort_key(
+    type_order: TypeOrder,
+    value: Option<&Value>,
+    order: SortOrder,
+    out: &mut Vec<u8>,
+) {
     let start = out.len();
-    encode_whole(TypeOrder::NoSql, value, out);
+    encode_whole(type_order, value, out);
     complement_if(order, &mut out[start..]);
 }
 
-/// Appends the sort key of an array or object of which only the distinct hash is known.
+/// Appends the sort key, in the NoSQL order, of an array or object of which only the distinct hash
+/// is known.
 pub(crate) fn push_hashed_sort_key(
     is_array: bool,
     hash: u128,
@@ -164,7 +170,7 @@ mod tests {
         ];
         let key = |text: &str, order| {
             let mut out = Vec::new();
-            push_sort_key(value(text).as_ref(), order, &mut out);
+            push_sort_key(TypeOrder::NoSql, value(text).as_ref(), order, &mut out);
             out
         };
         for pair in ascending.windows(2) {
@@ -180,7 +186,7 @@ mod tests {
         for text in ["[1,2]", r#"{"a":1}"#] {
             let value = value(text).unwrap();
             let (mut whole, mut hashed) = (Vec::new(), Vec::new());
-            push_sort_key(Some(&value), SortOrder::Descending, &mut whole);
+            push_sort_key(TypeOrder::NoSql, Some(&value), SortOrder::Descending, &mut whole);
             let hash = model::hash::distinct_hash(&value);
             push_hashed_sort_key(text.starts_with('['), hash, SortOrder::Descending, &mut hashed);
             assert_eq!(whole, hashed, "{text}");

@@ -181,6 +181,9 @@ pub fn spec(id: &str) -> ContainerSpec {
 pub fn spec_with_paths(id: &str, paths: &[&str]) -> ContainerSpec {
     ContainerSpec {
         id: id.to_owned(),
+        api: engine::Api::NoSql,
+        order: model::order::TypeOrder::NoSql,
+        body: engine::BodyFormat::Json,
         partition_key: PartitionKeyDefinition {
             paths: paths.iter().map(|p| path(p)).collect(),
             kind: match paths.len() {

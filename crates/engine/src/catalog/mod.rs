@@ -12,9 +12,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use model::order::TypeOrder;
 use model::rid::OfferRid;
 use model::{ContainerRid, DatabaseRid, PartitionKeyDefinition, PropertyPath, Value};
 
+use crate::BodyFormat;
 use crate::index::{IndexedPaths, Indexes, IndexingPolicy};
 use crate::repartition::{JobId, JobSpec};
 use crate::routing::RoutingMap;
@@ -102,11 +104,30 @@ pub struct Database {
     pub version: u64,
 }
 
+/// The API that made a container. Others can open it, too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Api {
+    /// The NoSQL API.
+    NoSql,
+    /// The Table API.
+    Table,
+    /// The MongoDB API.
+    Mongo,
+    /// The Gremlin API.
+    Gremlin,
+}
+
 /// What a client defines of a container.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ContainerSpec {
     /// Its name.
     pub id: String,
+    /// Who made it.
+    pub api: Api,
+    /// The order of its values, for every API and language. Never changes.
+    pub order: TypeOrder,
+    /// The form of its items. Never changes.
+    pub body: BodyFormat,
     /// Its partition key.
     pub partition_key: PartitionKeyDefinition,
     /// Paths whose values together are unique within a logical partition.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use model::order::TypeOrder;
 use model::rid::OfferRid;
 use model::{
     ContainerRid, DatabaseRid, Epk, EpkRange, PartitionId, PartitionKeyDefinition,
@@ -9,19 +10,51 @@ use model::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::{Container, ContainerSpec, Database, Offer, OfferTarget, Throughput};
-use crate::Error;
+use super::{Api, Container, ContainerSpec, Database, Offer, OfferTarget, Throughput};
 use crate::index::{Indexes, IndexingPolicy};
 use crate::repartition::{Child, JobId, JobKind, JobReason, JobSpec, Progression};
 use crate::routing::{RangeId, RoutingMap};
+use crate::{BodyFormat, Error};
 
 /// Version of the data directory's layout, raised when old binaries could not read it.
-pub(crate) const FORMAT: u32 = 2;
+pub(crate) const FORMAT: u32 = 3;
+
+/// The features that this build knows, of those that a directory may have beyond its format.
+const FEATURES: [&str; 0] = [];
+
+/// What every build reads before the rest of [`MetaRecord`].
+#[derive(Deserialize)]
+struct Layout {
+    format: u32,
+    #[serde(default)]
+    features: Vec<String>,
+}
+
+/// Refuses a directory that this build can't read.
+pub(crate) fn check_layout(meta: &[u8]) -> Result<(), Error> {
+    let Layout { format, features } = from_bytes(meta)?;
+    if format != FORMAT {
+        return Err(Error::Storage(format!(
+            "the data directory has format {format}, this version reads format {FORMAT}; use the \
+             version that wrote it to export the data"
+        )));
+    }
+    match features.iter().find(|feature| !FEATURES.contains(&feature.as_str())) {
+        None => Ok(()),
+        Some(unknown) => Err(Error::Storage(format!(
+            "the data directory has the feature {unknown:?}, which this version does not know; use \
+             the version that wrote it, or a later one"
+        ))),
+    }
+}
 
 /// Numbers that the catalog assigns, and the secret behind continuation tokens.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct MetaRecord {
     pub(crate) format: u32,
+    /// Kinds of keys that came after the format. A build that does not know one refuses the
+    /// directory.
+    pub(crate) features: Vec<String>,
     pub(crate) next_partition: u32,
     pub(crate) next_database: u32,
     pub(crate) next_container: u32,
@@ -95,6 +128,12 @@ struct ContainerRecord {
     index_version: u64,
     /// Policies whose index entries are not all brought up to date.
     former_indexing: Vec<IndexingPolicy>,
+    #[serde(with = "ApiName")]
+    api: Api,
+    #[serde(with = "OrderName")]
+    order: TypeOrder,
+    #[serde(with = "BodyName")]
+    body: BodyFormat,
     policies: String,
     ts: u64,
     version: u64,
@@ -121,6 +160,29 @@ struct JobRecord {
 enum KeyKind {
     Hash,
     MultiHash,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Api", rename_all = "lowercase")]
+enum ApiName {
+    NoSql,
+    Table,
+    Mongo,
+    Gremlin,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "TypeOrder", rename_all = "lowercase")]
+enum OrderName {
+    NoSql,
+    Bson,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "BodyFormat", rename_all = "lowercase")]
+enum BodyName {
+    Json,
+    Bson,
 }
 
 /// A range of a container, and which partition serves it.
@@ -290,6 +352,9 @@ pub(crate) fn encode_container(container: &Container, routing: &RoutingMap) -> b
         indexing: spec.indexing.clone(),
         index_version: container.indexes.version,
         former_indexing: container.indexes.former_policies(),
+        api: spec.api,
+        order: spec.order,
+        body: spec.body,
         policies: json::to_string(&spec.policies),
         ts: container.ts,
         version: container.version,
@@ -337,6 +402,9 @@ pub(crate) fn decode_container(bytes: &[u8]) -> Result<ReadContainer, Error> {
         indexing: record.indexing,
         policies,
         id: record.id,
+        api: record.api,
+        order: record.order,
+        body: record.body,
     };
     let indexes = Indexes::new(record.index_version, &spec, &record.former_indexing);
     Ok(ReadContainer {

@@ -34,15 +34,8 @@ pub(crate) fn load(store: &dyn LocalStore, random: &dyn Random) -> Result<Loaded
     let Some(meta) = view.get(PartitionId::CATALOG, k::META)? else {
         return found(store, random);
     };
+    record::check_layout(&meta)?;
     let meta: MetaRecord = record::from_bytes(&meta)?;
-    if meta.format != record::FORMAT {
-        return Err(Error::Storage(format!(
-            "the data directory has format {}, this version reads format {}; use the version that \
-             wrote it to export the data",
-            meta.format,
-            record::FORMAT
-        )));
-    }
     let mut loaded = Loaded {
         meta,
         catalog: Catalog::default(),
@@ -65,6 +58,7 @@ fn found(store: &dyn LocalStore, random: &dyn Random) -> Result<Loaded, Error> {
     let [a, b, c, d, e, f, g, h] = seed;
     let meta = MetaRecord {
         format: record::FORMAT,
+        features: Vec::new(),
         next_partition: 1,
         next_database: u32::from_be_bytes([a >> 2, b, c, d]) | 1 << 24,
         next_container: u32::from_be_bytes([e >> 2, f, g, h]) | 1,

@@ -33,6 +33,8 @@ pub(crate) struct CommitContext<'a> {
     pub(crate) partition: PartitionId,
     pub(crate) logical_partition: &'a LogicalPartition,
     pub(crate) now: Stamp,
+    /// Its time on the commit clock.
+    pub(crate) commit_time: u64,
     pub(crate) logical_partition_bytes_max: u64,
     /// Most bytes of a partition that is never split.
     pub(crate) partition_bytes_max: u64,
@@ -200,6 +202,7 @@ impl<'a> Commit<'a> {
         }
         self.state.lsn = self.lsn;
         self.state.ts = self.state.ts.max(self.newest);
+        self.state.clock = self.context.commit_time;
         Ok(())
     }
 
@@ -422,7 +425,8 @@ impl<'a> Commit<'a> {
         let terms = self.new_terms(&mut item, ts)?;
         self.reindex(&item.id, number, old_terms, &terms)?;
         let etag = Etag { origin: self.context.partition, lsn: self.lsn, seq: self.seq };
-        let head = RowHead { number, etag, ts, ticks, created, ttl: item.ttl };
+        let body = self.context.container.spec.body;
+        let head = RowHead { body, number, etag, ts, ticks, created, ttl: item.ttl };
         let key = self.context.logical_partition.logical_key.row(item.id.as_bytes());
         let value = row::encode(&head, &self.context.logical_partition.key_values, &item.text);
         let kind = previous.map_or(VersionKind::Create, |_| VersionKind::Replace);

@@ -7,6 +7,7 @@
 //! always see each other's writes.
 
 mod apply;
+mod clock;
 mod clock_watch;
 mod disk_space;
 mod group;
@@ -48,6 +49,8 @@ use disk_space::DiskNeed;
 use reopen::key_of;
 
 pub(crate) use apply::{CommitContext, NUMBERS_LEASED, parse_stored};
+pub(crate) use clock::CommitClock;
+pub use clock::CommitTime;
 pub(crate) use clock_watch::ClockWatch;
 pub(crate) use disk_space::DiskSpaceWatch;
 pub(crate) use group::Group;
@@ -274,6 +277,7 @@ pub(crate) struct Committer {
     pub(crate) store: Arc<dyn LocalStore>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) watch: ClockWatch,
+    pub(crate) commit_clock: Arc<CommitClock>,
     pub(crate) durability: Durability,
     pub(crate) logical_partition_bytes_max: u64,
     pub(crate) partition_bytes_max: u64,
@@ -457,12 +461,14 @@ impl Committer {
                 }
                 let now = self.clock.now();
                 self.watch.look(now.seconds(), slot.state.ts, self.clock.as_ref());
+                let commit_time = self.commit_clock.next(now);
                 let now = slot.stamps.next(now, slot.state.lsn.next());
                 let context = CommitContext {
                     container: &slot.container,
                     partition: partition.id,
                     logical_partition: &logical_partition,
                     now,
+                    commit_time,
                     logical_partition_bytes_max: self.logical_partition_bytes_max,
                     partition_bytes_max: self.partition_bytes_max,
                     answer_limit: answer_limit.as_deref(),
@@ -548,6 +554,7 @@ impl Committer {
                     // written must never reach a session token.
                     if *is_written && let Some(slot) = self.partitions.get(&partition.id) {
                         partition.publish(&slot.state);
+                        self.commit_clock.reach(slot.state.clock);
                     }
                     let lsn = partition.lsn();
                     results.map(|results| ItemCommitted { range, lsn, results })
@@ -645,13 +652,14 @@ impl Committer {
             sources.iter().filter_map(|p| Some(self.partitions.get(p)?.state)).collect();
         let lsn = before.iter().map(|s| s.lsn).max().unwrap_or_default();
         let ts = before.iter().map(|s| s.ts).max().unwrap_or_default();
+        let clock = before.iter().map(|s| s.clock).max().unwrap_or_default();
         let state_of = |target: &Arc<Partition>| {
             let copied = self
                 .mirrors
                 .finished(&sources, target.id)
                 .ok_or_else(|| Error::Internal("changing over before all is copied".into()))?;
             let lsn = if is_planted(Bug::PositionNotInherited) { copied.lsn } else { lsn };
-            Ok(NewPartition { id: target.id, state: PartitionState { lsn, ts, ..copied } })
+            Ok(NewPartition { id: target.id, state: PartitionState { lsn, ts, clock, ..copied } })
         };
         cut_over.targets.iter().map(state_of).collect()
     }

@@ -3,12 +3,15 @@
 use bytes::{BufMut, Bytes};
 use model::{Lsn, PartitionId};
 
-const VERSION: u8 = 1;
-const BYTES: usize = 1 + 6 * 8;
+const VERSION: u8 = 2;
+/// The epoch and the id of the last commit.
+const UNASSIGNED_BYTES: usize = 8 + 16;
+const BYTES: usize = 1 + 6 * 8 + UNASSIGNED_BYTES + 8;
 
 /// Counters of a partition. Stored under [`crate::keys::PARTITION_STATE`] with every commit:
 /// version u8, then lsn, newest time, next item number, end of the leased numbers, items, bytes,
-/// each u64 big-endian.
+/// epoch, each u64 big-endian; 16 bytes of the last commit's id; commit clock u64. Epoch and id
+/// are zero while no cluster assigns them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PartitionState {
     /// Position of the last commit.
@@ -20,6 +23,8 @@ pub(crate) struct PartitionState {
     pub(crate) number_end: u64,
     pub(crate) items: u64,
     pub(crate) bytes: u64,
+    /// The time of the last commit on the [commit clock](super::CommitClock).
+    pub(crate) clock: u64,
 }
 
 impl PartitionState {
@@ -29,6 +34,8 @@ impl PartitionState {
         for n in [self.lsn.0, self.ts, self.number_next, self.number_end, self.items, self.bytes] {
             out.put_u64(n);
         }
+        out.put_bytes(0, UNASSIGNED_BYTES);
+        out.put_u64(self.clock);
         out.into()
     }
 
@@ -45,6 +52,7 @@ impl PartitionState {
             number_end: next(),
             items: next(),
             bytes: next(),
+            clock: u64::from_be_bytes(*value.last_chunk()?),
         })
     }
 }
@@ -96,6 +104,7 @@ mod tests {
             number_end: 4,
             items: 5,
             bytes: 6,
+            clock: 7,
         };
         assert_eq!(PartitionState::decode(&state.encode()), Some(state));
         assert_eq!(PartitionState::decode(&state.encode()[1..]), None);

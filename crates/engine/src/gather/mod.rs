@@ -103,6 +103,7 @@ impl Engine {
         scope: Scope,
         request: GatherRequest,
     ) -> Result<Gathered, Error> {
+        let plan = plan.in_type_order(container.spec.order);
         if !plan.reads_items() {
             return self.query_without_items(ctx, container, plan, request).await;
         }
@@ -194,6 +195,7 @@ impl Engine {
         plan: &Plan,
         scope: &Scope,
     ) -> Result<(MergeStrategy, Vec<QueryPartReport>), Error> {
+        let plan = &plan.clone().in_type_order(container.spec.order);
         if !plan.reads_items() {
             return Ok((MergeStrategy::Concatenated, Vec::new()));
         }

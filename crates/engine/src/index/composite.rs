@@ -4,11 +4,11 @@
 //! range of the index, or a few, as far as its conditions require certain values of the first
 //! columns and, for at most one column behind them, a range of values.
 
-use model::order::{self, TypeOrder};
+use model::order;
 use model::{PartitionKey, PartitionKeyComponent, PartitionKeyDefinition, Value};
 use query::access::{ByteRange, IndexSet, Step, Terms};
 
-use super::{Composite, CompositeColumn, Indexes};
+use super::{Composite, CompositeColumn, Indexes, TERM_ORDER};
 use crate::keys;
 
 /// Most ranges that are scanned.
@@ -50,7 +50,7 @@ pub(crate) fn known_values(
             PartitionKeyComponent::String(text) => Some(Value::from(text.as_str())),
         };
         let mut encoded = Vec::with_capacity(24);
-        order::encode(TypeOrder::NoSql, value.as_ref(), &mut encoded);
+        order::encode(TERM_ORDER, value.as_ref(), &mut encoded);
         Some((path.segments().iter().cloned().map(Step::Name).collect(), encoded))
     });
     known.collect()

@@ -19,6 +19,7 @@ mod train;
 mod vectors;
 mod words;
 
+use model::order::TypeOrder;
 use query::access::Step;
 use query::fulltext::Language;
 
@@ -42,6 +43,10 @@ pub(crate) use words::WordFinder;
 
 pub use cells::Cells;
 pub(crate) use terms::{TIME, Terms};
+
+/// The order of the values in the entries of indexing policies and in unique keys, whatever the order
+/// of the container is: a condition on them is about values of one type.
+pub(crate) const TERM_ORDER: TypeOrder = TypeOrder::NoSql;
 
 /// An indexing policy, ready to be applied.
 #[derive(Clone, Debug)]

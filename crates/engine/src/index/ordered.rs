@@ -9,14 +9,14 @@ use std::ops::Bound;
 
 use model::json::FieldMask;
 use model::order::bounds::{ABOVE_ALL, WHOLE_STRING_BYTES_MAX};
-use model::order::{self, Tag, TypeOrder};
+use model::order::{self, Tag};
 use model::{PartitionId, Value};
 use query::access::{ByteRange, Step};
 use query::exec::IndexStart;
 use query::plan::SortOrder;
 use storage::{Cursor, Dir, KeyRange, View};
 
-use super::{Composite, Indexes, PathHash, TIME};
+use super::{Composite, Indexes, PathHash, TERM_ORDER, TIME};
 use crate::Error;
 use crate::keys;
 use crate::ops::IndexOrder;
@@ -24,9 +24,9 @@ use crate::partition::{FetchedRow, ScanContext, ScanStats};
 
 /// Entries that are equal up to this length may differ in what was cut.
 const CLASS_BYTES: usize = order::STRING_BYTES_MAX;
-const ARRAY: u8 = Tag::Array.byte(TypeOrder::NoSql);
-const OBJECT: u8 = Tag::Object.byte(TypeOrder::NoSql);
-const UNDEFINED: u8 = Tag::Undefined.byte(TypeOrder::NoSql);
+const ARRAY: u8 = Tag::Array.byte(TERM_ORDER);
+const OBJECT: u8 = Tag::Object.byte(TERM_ORDER);
+const UNDEFINED: u8 = Tag::Undefined.byte(TERM_ORDER);
 /// Most items of a class that are sorted for one page.
 const CLASS_ITEMS_MAX: usize = 1_000;
 /// Most bytes of their sort keys.
@@ -610,7 +610,7 @@ impl<'v> OrderedScan<'v> {
         for (path, direction) in &self.order.columns {
             let value = value_at(row, path);
             let from = key.len();
-            order::encode_whole(TypeOrder::NoSql, value.as_ref(), &mut key);
+            order::encode_whole(TERM_ORDER, value.as_ref(), &mut key);
             if *direction == SortOrder::Descending {
                 key[from..].iter_mut().for_each(|byte| *byte = !*byte);
             }

@@ -15,12 +15,12 @@
 
 use bytes::Bytes;
 use model::Value;
-use model::order::{self, TypeOrder};
+use model::order;
 use query::functions::spatial::Geospatial;
 
-use super::Index;
 use super::path::PathHash;
 use super::policy::{Composite, PathCursor};
+use super::{Index, TERM_ORDER};
 use crate::keys;
 
 /// Terms in order, without duplicates, in one piece of memory. The terms of several policies may
@@ -277,8 +277,8 @@ impl TreeWalk<'_> {
 fn push_value_term(path: PathHash, value: &Value, out: &mut Vec<u8>) {
     keys::push_path_term(path, out);
     match matches!(value, Value::Array(_) | Value::Object(_)) {
-        true => out.push(order::tag(TypeOrder::NoSql, Some(value))),
-        false => order::encode(TypeOrder::NoSql, Some(value), out),
+        true => out.push(order::tag(TERM_ORDER, Some(value))),
+        false => order::encode(TERM_ORDER, Some(value), out),
     }
 }
 
@@ -338,7 +338,7 @@ fn push_composite(composite: &Composite, item: &Value, terms: &mut Terms) {
 
 fn push_column(value: Option<&Value>, is_descending: bool, out: &mut Vec<u8>) {
     let from = out.len();
-    order::encode(TypeOrder::NoSql, value, out);
+    order::encode(TERM_ORDER, value, out);
     if is_descending {
         out[from..].iter_mut().for_each(|byte| *byte = !*byte);
     }

@@ -2,8 +2,8 @@
 //! index, or by counters alone.
 
 use model::PartitionKey;
+use model::order::Tag;
 use model::order::bounds::ABOVE_ALL;
-use model::order::{Tag, TypeOrder};
 use query::Plan;
 use query::access::{ByteRange, IndexSet, Step};
 use query::exec::RowPosition;
@@ -14,7 +14,7 @@ use super::scan::Scan;
 use super::scope::ScanRange;
 use super::{PageWork, SMALL_PARTITION_ITEMS};
 use crate::commit::PartitionState;
-use crate::index::{Finder, Order, PostingList, known_values};
+use crate::index::{Finder, Order, PostingList, TERM_ORDER, known_values};
 use crate::partition::ScanStats;
 use crate::{Error, keys, ru};
 
@@ -31,7 +31,7 @@ const CHARGE_PART: u64 = 16;
 const ENTRIES_MIN: usize = 4;
 /// Reading an item costs about as much as reading this many index entries.
 const ENTRIES_PER_ROW: u64 = 8;
-const ARRAY: u8 = Tag::Array.byte(TypeOrder::NoSql);
+const ARRAY: u8 = Tag::Array.byte(TERM_ORDER);
 
 /// How the rows of a page are found.
 pub(super) enum AccessPath {
@@ -146,6 +146,10 @@ impl Scan<'_> {
                 | RowPosition::Number { .. }
                 | RowPosition::Key { cut: Some(_), .. }
         ) {
+            return Ok(None);
+        }
+        // The indexes of indexing policies are in one order in all containers.
+        if plan.clauses().type_order != TERM_ORDER {
             return Ok(None);
         }
         let Some(columns) = plan.order_paths() else { return Ok(None) };

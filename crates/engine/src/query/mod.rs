@@ -388,7 +388,7 @@ impl Engine {
             report: request.wants_report.then(report::empty),
             wants_times: request.wants_times,
             runs_scripts: request.runs_scripts,
-            ..PageWork::of(plan)
+            ..PageWork::of(plan.in_type_order(container.spec.order))
         })
     }
 

@@ -15,6 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use model::Value;
+use model::order::TypeOrder;
 use query::algebra::{ComputedProperty, Expr, RandomSource};
 use query::functions::date::Ticks;
 use query::plan::{AggregateCall, Binding, Clauses, Input, Plan, Projection, Select, SortKey};
@@ -122,7 +123,7 @@ impl<'a> Lowering<'a> {
         let (select, order) = self.clauses(query, (0, outer), bindings, source_filter)?;
         let top = query.top.as_ref().map(|count| self.count(count, &count::TOP)).transpose()?;
         let window = self.window(query)?;
-        Ok(Plan::new(Clauses { input, select, order, top, window }))
+        Ok(Plan::new(Clauses { input, select, order, top, window, type_order: TypeOrder::NoSql }))
     }
 
     /// A query inside another one, over the variables that are visible at its position.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use model::edm::{PARTITION_KEY_FIELD, ROW_KEY_FIELD, field_of};
+use model::order::TypeOrder;
 use query::algebra::Expr;
 use query::plan::{Clauses, Input, Plan, Projection, Select};
 
@@ -25,7 +26,8 @@ pub(super) fn plan_of(condition: &Condition, residual: &[bool]) -> Plan {
     };
     let select = Select::new(1, Vec::new(), filter, Projection::Value(Expr::Variable(0)));
     let input = Input::Items;
-    Plan::new(Clauses { input, select, order: Vec::new(), top: None, window: None })
+    let type_order = TypeOrder::NoSql;
+    Plan::new(Clauses { input, select, order: Vec::new(), top: None, window: None, type_order })
 }
 
 fn lowered(condition: &Condition) -> Expr {

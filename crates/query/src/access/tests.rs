@@ -62,7 +62,8 @@ fn not(expr: Expr) -> Expr {
 
 fn plan_of(select: Select) -> Plan {
     let input = Input::Items;
-    Plan::new(Clauses { input, select, order: Vec::new(), top: None, window: None })
+    let type_order = TypeOrder::NoSql;
+    Plan::new(Clauses { input, select, order: Vec::new(), top: None, window: None, type_order })
 }
 
 fn plan(filter: Expr) -> Plan {
@@ -369,7 +370,8 @@ fn plans_without_filter_or_items() {
     assert_eq!(Plan::all_items().index_set(&|_| true), IndexSet::Everything);
     let with_input = |input| {
         let select = Select::new(1, Vec::new(), None, Projection::Value(Expr::Variable(0)));
-        Plan::new(Clauses { input, select, order: Vec::new(), top: None, window: None })
+        let type_order = TypeOrder::NoSql;
+        Plan::new(Clauses { input, select, order: Vec::new(), top: None, window: None, type_order })
     };
     assert_eq!(with_input(Input::Nothing).index_set(&|_| true), IndexSet::Nothing);
     let outer = with_input(Input::Rows(Box::new(plan(path("x")))));

@@ -633,12 +633,13 @@ impl PageContext {
         budget: &Budget,
         out: &mut Vec<u8>,
     ) -> Result<(), EvalError> {
-        for key in &self.plan.clauses().order {
+        let clauses = self.plan.clauses();
+        for key in &clauses.order {
             let value = key.expr.eval(scope, budget)?;
             if let Some(text) = value.as_ref().and_then(|value| value.as_str()) {
                 budget.spend_bytes(text.len())?;
             }
-            crate::value_keys::push_sort_key(value.as_deref(), key.order, out);
+            crate::value_keys::push_sort_key(clauses.type_order, value.as_deref(), key.order, out);
         }
         Ok(())
     }

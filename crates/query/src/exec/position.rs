@@ -1,8 +1,9 @@
 //! Where a page begins.
 
+use model::order::TypeOrder;
 use model::{Value, hash};
 
-use crate::plan::Plan;
+use crate::plan::{Clauses, Plan};
 use crate::value_keys::{push_hashed_sort_key, push_sort_key};
 
 /// Length of the digest that distinguishes a cut key from others with the same prefix.
@@ -115,21 +116,29 @@ impl RowPosition {
     /// The position of a client that stopped at a row with these sort keys: after all such rows if
     /// it `excludes` them; otherwise at the item with this number, or at the first.
     ///
-    /// `None` if the query is ordered by a different number of keys.
+    /// `None` if the query is ordered by a different number of keys, or by hashes where arrays and
+    /// objects are not in the order of theirs.
     pub fn resume(
         plan: &Plan,
         values: &[ResumeValue],
         number: Option<u64>,
         excludes: bool,
     ) -> Option<Self> {
-        let order = &plan.clauses().order;
+        let Clauses { order, type_order, .. } = plan.clauses();
         if order.is_empty() || order.len() != values.len() {
             return None;
         }
         let mut key = Vec::new();
         for (sort, value) in order.iter().zip(values) {
             match value {
-                ResumeValue::Value(value) => push_sort_key(value.as_ref(), sort.order, &mut key),
+                ResumeValue::Value(value) => {
+                    push_sort_key(*type_order, value.as_ref(), sort.order, &mut key);
+                }
+                ResumeValue::Array(_) | ResumeValue::Object(_)
+                    if *type_order != TypeOrder::NoSql =>
+                {
+                    return None;
+                }
                 ResumeValue::Array(hash) => push_hashed_sort_key(true, *hash, sort.order, &mut key),
                 ResumeValue::Object(hash) => {
                     push_hashed_sort_key(false, *hash, sort.order, &mut key);

@@ -1,3 +1,4 @@
+use model::order::TypeOrder;
 use model::{Value, json};
 
 use super::memory::Values;
@@ -23,7 +24,8 @@ fn path(names: &[&str]) -> Expr {
 fn plan(select: Select, order: &[(&str, SortOrder)]) -> Clauses {
     let key = |(name, order): &(&str, SortOrder)| SortKey { expr: path(&[name]), order: *order };
     let order = order.iter().map(key).collect();
-    Clauses { input: Input::Items, select, order, top: None, window: None }
+    let type_order = TypeOrder::NoSql;
+    Clauses { input: Input::Items, select, order, top: None, window: None, type_order }
 }
 
 fn values_of(name: &str) -> Select {

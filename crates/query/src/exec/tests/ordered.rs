@@ -478,7 +478,7 @@ proptest! {
         let named = named.get(&items);
         let mut key = Vec::new();
         for sort in &clauses.order {
-            crate::value_keys::push_sort_key(value_of(sort, named), sort.order, &mut key);
+            crate::value_keys::push_sort_key(TypeOrder::NoSql, value_of(sort, named), sort.order, &mut key);
         }
         let own = items.iter().position(|item| std::ptr::eq(item, named)).unwrap() as u64;
         let limits = Limits { rows_max, bytes_max: usize::MAX };
@@ -507,7 +507,7 @@ proptest! {
         let orders: Vec<_> = clauses.order.iter().map(|key| key.order).collect();
         let mut key = Vec::new();
         for sort in &clauses.order {
-            crate::value_keys::push_sort_key(value_of(sort, &item), sort.order, &mut key);
+            crate::value_keys::push_sort_key(TypeOrder::NoSql, value_of(sort, &item), sort.order, &mut key);
         }
         let in_index = index_key_of(&clauses, &item);
         let start = seek::index_start(&key, 7, &orders);
