@@ -5,6 +5,7 @@ use smallvec::SmallVec;
 
 use crate::decimal::Decimal;
 use crate::limits::PARTITION_KEY_BYTES_MAX;
+use crate::order::{self, TypeOrder};
 use crate::{PropertyPath, Value, number};
 
 /// The key path of a container that was created without one.
@@ -55,6 +56,9 @@ pub enum PartitionKeyComponent {
     Number(f64),
     /// A string.
     String(String),
+    /// A value that JSON lacks, an array or an object, of a container that keeps documents: as its
+    /// encoding in BSON order, which is the same for equal values.
+    Encoded(Box<[u8]>),
 }
 
 /// The partition-key values of an item, or a prefix of them in a query's scope.
@@ -109,8 +113,53 @@ impl PartitionKeyComponent {
         }
     }
 
+    /// The component for `value` of a container that keeps documents (`None` = missing): any value
+    /// can be one, and equal values are one component. Of JSON's scalars it is what
+    /// [`from_value`](Self::from_value) makes of them, except that negative zero is zero.
+    pub fn from_document_value(value: Option<&Value>) -> Result<Self, PartitionKeyError> {
+        let Some(value) = value else { return Ok(Self::Undefined) };
+        match value {
+            Value::Undefined => Ok(Self::Undefined),
+            Value::Symbol(text) => Self::from_value(Some(&Value::from(text.as_str()))),
+            Value::Null
+            | Value::Bool(_)
+            | Value::Int32(_)
+            | Value::Int64(_)
+            | Value::Double(_)
+            | Value::Decimal128(_)
+            | Value::String(_) => {
+                let component = Self::from_value(Some(value))?;
+                Ok(if let Self::Number(n) = component {
+                    Self::Number(canonical(n))
+                } else {
+                    component
+                })
+            }
+            Value::Binary { .. }
+            | Value::Guid(_)
+            | Value::Date(_)
+            | Value::ObjectId(_)
+            | Value::Timestamp { .. }
+            | Value::Regex { .. }
+            | Value::JavaScript { .. }
+            | Value::DbPointer { .. }
+            | Value::Array(_)
+            | Value::Object(_)
+            | Value::MinKey
+            | Value::MaxKey => {
+                let mut encoded = Vec::with_capacity(24);
+                order::encode_whole(TypeOrder::Bson, Some(value), &mut encoded);
+                match encoded.len() > PARTITION_KEY_BYTES_MAX {
+                    true => Err(PartitionKeyError::TooLong { max: PARTITION_KEY_BYTES_MAX }),
+                    false => Ok(Self::Encoded(encoded.into())),
+                }
+            }
+        }
+    }
+
     /// Converts back to a value; `None` = undefined. A number without a fraction becomes an integer
-    /// if it fits, except negative zero, whose sign is part of the key.
+    /// if it fits, except negative zero, whose sign is part of the key. An encoded value is shown as
+    /// its bytes.
     pub fn to_value(&self) -> Option<Value> {
         match self {
             Self::Undefined => None,
@@ -119,6 +168,7 @@ impl PartitionKeyComponent {
             Self::Number(n) if *n == 0.0 && n.is_sign_negative() => Some(Value::Double(*n)),
             Self::Number(n) => Some(number::f64_to_i64(*n).map_or(Value::Double(*n), Value::Int64)),
             Self::String(text) => Some(Value::String(text.clone())),
+            Self::Encoded(bytes) => Some(Value::Binary { subtype: 0, bytes: bytes.to_vec() }),
         }
     }
 
@@ -137,6 +187,12 @@ impl PartitionKeyComponent {
                 let length = u32::try_from(text.len()).unwrap_or(u32::MAX);
                 out.extend_from_slice(&length.to_be_bytes());
                 out.extend_from_slice(text.as_bytes());
+            }
+            Self::Encoded(bytes) => {
+                out.push(ENCODED);
+                let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+                out.extend_from_slice(&length.to_be_bytes());
+                out.extend_from_slice(bytes);
             }
         }
     }
@@ -159,9 +215,21 @@ impl PartitionKeyComponent {
                 let (text, rest) = rest.split_at_checked(length)?;
                 Some((Self::String(str::from_utf8(text).ok()?.to_owned()), rest))
             }
+            ENCODED => {
+                let (length, rest) = rest.split_first_chunk()?;
+                let length = usize::try_from(u32::from_be_bytes(*length)).ok()?;
+                let (bytes, rest) = rest.split_at_checked(length)?;
+                Some((Self::Encoded(bytes.into()), rest))
+            }
             _ => None,
         }
     }
+}
+
+/// The one double of those that are equal in documents.
+fn canonical(n: f64) -> f64 {
+    // The sum of the zeros is positive.
+    if n.is_nan() { f64::NAN } else { n + 0.0 }
 }
 
 // The markers are those used in the hash of a key.
@@ -171,6 +239,7 @@ const FALSE: u8 = 0x02;
 const TRUE: u8 = 0x03;
 const NUMBER: u8 = 0x05;
 const STRING: u8 = 0x08;
+pub(crate) const ENCODED: u8 = 0x0C;
 /// Ends a key, so that no key is a prefix of another.
 const END: u8 = 0xFF;
 
@@ -184,6 +253,17 @@ impl PartitionKeyDefinition {
             let is_tree = |v: &&Value| matches!(v, Value::Array(_) | Value::Object(_));
             PartitionKeyComponent::from_value(value.filter(|v| !is_tree(v)))
         };
+        self.paths.iter().map(component).collect::<Result<_, _>>().map(PartitionKey)
+    }
+
+    /// The key values of a document of a container that keeps documents: any value can be one. A
+    /// path through a non-object, an array or a missing field is *undefined*.
+    pub fn extract_from_document(
+        &self,
+        document: &Value,
+    ) -> Result<PartitionKey, PartitionKeyError> {
+        let component =
+            |path: &PropertyPath| PartitionKeyComponent::from_document_value(path.get(document));
         self.paths.iter().map(component).collect::<Result<_, _>>().map(PartitionKey)
     }
 }

@@ -48,6 +48,7 @@ pub(crate) fn known_values(
             PartitionKeyComponent::Number(n) if n.abs() > EXACT_NUMBER_MAX => return None,
             PartitionKeyComponent::Number(n) => Some(Value::Double(*n)),
             PartitionKeyComponent::String(text) => Some(Value::from(text.as_str())),
+            PartitionKeyComponent::Encoded(_) => return None,
         };
         let mut encoded = Vec::with_capacity(24);
         order::encode(TERM_ORDER, value.as_ref(), &mut encoded);

@@ -6,8 +6,9 @@ use smallvec::SmallVec;
 use super::Epk;
 use super::v2::{HashInput, append_for_hash};
 use crate::PartitionKeyComponent;
-use crate::hash::murmur3_x86_32;
+use crate::hash::{murmur3_x64_128, murmur3_x86_32};
 use crate::limits::PARTITION_KEY_V1_CHARS_HASHED;
+use crate::partition_key::ENCODED;
 
 const STRING_END: u8 = 0x00;
 /// A longer text is written with one byte more and without its end mark.
@@ -76,7 +77,8 @@ fn cut_string(component: &PartitionKeyComponent) -> PartitionKeyComponent {
         | PartitionKeyComponent::Null
         | PartitionKeyComponent::Bool(_)
         | PartitionKeyComponent::Number(_)
-        | PartitionKeyComponent::String(_) => component.clone(),
+        | PartitionKeyComponent::String(_)
+        | PartitionKeyComponent::Encoded(_) => component.clone(),
     }
 }
 
@@ -88,6 +90,10 @@ fn append_component(component: &PartitionKeyComponent, out: &mut SmallVec<[u8; 1
         PartitionKeyComponent::Bool(true) => out.push(0x03),
         PartitionKeyComponent::Number(n) => append_number(*n, out),
         PartitionKeyComponent::String(text) => append_string(text.as_bytes(), out),
+        PartitionKeyComponent::Encoded(bytes) => {
+            out.push(ENCODED);
+            out.extend_from_slice(&murmur3_x64_128(bytes, 0).to_be_bytes());
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use smallvec::SmallVec;
 use super::Epk;
 use crate::PartitionKeyComponent;
 use crate::hash::murmur3_x64_128;
+use crate::partition_key::ENCODED;
 
 /// The bytes of a key that are hashed; most keys need no allocation.
 pub(super) type HashInput = SmallVec<[u8; 64]>;
@@ -45,6 +46,11 @@ pub(super) fn append_for_hash(
         PartitionKeyComponent::String(text) => {
             out.push(0x08);
             out.extend_from_slice(text.as_bytes());
+            out.push(string_end);
+        }
+        PartitionKeyComponent::Encoded(bytes) => {
+            out.push(ENCODED);
+            out.extend_from_slice(bytes);
             out.push(string_end);
         }
     }

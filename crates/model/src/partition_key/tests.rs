@@ -169,3 +169,78 @@ fn keys_are_made_of_scalars() {
     assert_eq!(key.0[1], PartitionKeyComponent::Undefined);
     assert!(PartitionKey::from_values(&[Some(Value::Array(Vec::new()))]).is_none());
 }
+
+fn of_document(value: Value) -> PartitionKeyComponent {
+    PartitionKeyComponent::from_document_value(Some(&value)).unwrap()
+}
+
+#[test]
+fn scalars_of_json_are_the_same_components_in_documents() {
+    let scalars = [
+        Value::Null,
+        Value::Bool(true),
+        Value::Int32(7),
+        Value::Int64(1 << 40),
+        Value::Double(0.5),
+        Value::from("x"),
+    ];
+    for value in scalars {
+        let own = PartitionKeyComponent::from_value(Some(&value)).unwrap();
+        assert_eq!(of_document(value), own);
+    }
+    assert_eq!(
+        PartitionKeyComponent::from_document_value(None),
+        Ok(PartitionKeyComponent::Undefined)
+    );
+    assert_eq!(of_document(Value::Undefined), PartitionKeyComponent::Undefined);
+}
+
+#[test]
+fn equal_values_of_documents_are_one_component_and_others_are_not() {
+    let number = |n: Value| Value::Array(vec![n]);
+    let same = [
+        (Value::Double(-0.0), Value::Int32(0)),
+        (Value::Double(1.0), Value::Int64(1)),
+        (Value::Symbol("a".into()), Value::from("a")),
+        (number(Value::Int32(1)), number(Value::Double(1.0))),
+    ];
+    for (a, b) in same {
+        assert_eq!(of_document(a), of_document(b));
+    }
+    let different = [
+        Value::MinKey,
+        Value::ObjectId([1; 12]),
+        Value::ObjectId([2; 12]),
+        Value::Timestamp { seconds: 1, increment: 1 },
+        Value::Binary { subtype: 0, bytes: vec![1] },
+        Value::Array(Vec::new()),
+        Value::Object(crate::Object::new()),
+        Value::from("1"),
+    ];
+    for (at, a) in different.iter().enumerate() {
+        for b in &different[at + 1..] {
+            assert_ne!(of_document(a.clone()), of_document(b.clone()), "{a:?} {b:?}");
+        }
+    }
+}
+
+#[test]
+fn encoded_components_read_back_and_have_a_length_limit() {
+    let key = PartitionKey(
+        [Value::ObjectId([9; 12]), Value::from("x"), Value::MaxKey]
+            .into_iter()
+            .map(of_document)
+            .collect(),
+    );
+    let mut bytes = Vec::new();
+    key.encode(&mut bytes);
+    assert_eq!(PartitionKey::decode(&bytes), Some(key));
+    for cut in 0..bytes.len() {
+        assert_eq!(PartitionKey::decode(&bytes[..cut]), None, "cut at {cut}");
+    }
+    let long = Value::Array(vec![Value::from("x".repeat(PARTITION_KEY_BYTES_MAX))]);
+    assert_eq!(
+        PartitionKeyComponent::from_document_value(Some(&long)),
+        Err(PartitionKeyError::TooLong { max: PARTITION_KEY_BYTES_MAX })
+    );
+}

@@ -298,6 +298,10 @@ fn key_values(key: &PartitionKey) -> Vec<Value> {
             _ => Value::from(*number),
         },
         PartitionKeyComponent::String(text) => Value::from(text.as_str()),
+        PartitionKeyComponent::Encoded(bytes) => {
+            let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+            json!({ "$encoded": hex })
+        }
     };
     key.0.iter().map(value).collect()
 }
