@@ -10,6 +10,7 @@ import com.azure.cosmos.models.CosmosBatch;
 import com.azure.cosmos.models.CosmosBulkOperations;
 import com.azure.cosmos.models.CosmosChangeFeedRequestOptions;
 import com.azure.cosmos.models.CosmosItemOperation;
+import com.azure.cosmos.models.CosmosPatchOperations;
 import com.azure.cosmos.models.CosmosQueryRequestOptions;
 import com.azure.cosmos.models.FeedRange;
 import com.azure.cosmos.models.PartitionKey;
@@ -23,11 +24,17 @@ import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.LongAccumulator;
 
 public final class Repartition extends CosmosSuite {
     static final int WRITERS = 4;
     static final int CHANGES = 12;
     static final int KEYS = 40;
+    /** What the threads of one program do together, and how long one operation may take. */
+    static final int OPERATIONS = 20_000;
+    static final int THREADS = 10;
+    static final long MILLISECONDS_MAX = 2_000;
 
     volatile boolean isOver;
 
@@ -66,7 +73,6 @@ public final class Repartition extends CosmosSuite {
         final Random chance;
         final Map<String, Integer> expected = new HashMap<>();
         volatile int steps;
-        long slowest;
 
         Writer(int number, CosmosContainer container) {
             this.number = number;
@@ -77,9 +83,7 @@ public final class Repartition extends CosmosSuite {
         @Override
         public void run() {
             while (!isOver) {
-                long started = System.nanoTime();
                 step();
-                slowest = Math.max(slowest, System.nanoTime() - started);
                 steps++;
             }
         }
@@ -177,5 +181,74 @@ public final class Repartition extends CosmosSuite {
         equal(expected, places(Expect.all(all)));
         var beginning = CosmosChangeFeedRequestOptions.createForProcessingFromBeginning(FeedRange.forFullRange());
         equal(expected, places(new Feeds.Walk<>(container, beginning, Thing.class).changes));
+    }
+
+    /** One client, as a program has it, of which many threads wait for answers at a time. */
+    public void aProgramOfManyThreadsWaitsForNothing() throws Exception {
+        CosmosContainer container = newContainer();
+        var partitions = new Partitions(container);
+        AtomicInteger done = new AtomicInteger();
+        LongAccumulator slowest = new LongAccumulator(Math::max, 0);
+        ExecutorService executor = Executors.newFixedThreadPool(THREADS);
+        List<Future<Map<String, Integer>>> work = new ArrayList<>();
+        for (int n = 0; n < THREADS; n++) {
+            String prefix = n + "-";
+            Random chance = new Random(n);
+            work.add(executor.submit(() -> {
+                Map<String, Integer> expected = new HashMap<>();
+                for (int step = 0; step < OPERATIONS / THREADS; step++) {
+                    long started = System.nanoTime();
+                    operate(container, prefix, chance, step, expected);
+                    slowest.accumulate(TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - started));
+                    done.incrementAndGet();
+                }
+                return expected;
+            }));
+        }
+        for (int change = 1; change <= 3; change++) {
+            int goal = OPERATIONS / 4 * change;
+            Expect.inTheEnd("operations are done", () -> {
+                for (var one : work) if (one.isDone()) one.get();
+                return done.get() >= goal;
+            });
+            List<Integer> ids = partitions.ids();
+            if (change < 3) {
+                partitions.split(ids.get(0));
+            } else {
+                partitions.merge(ids.subList(0, 2));
+            }
+        }
+        executor.shutdown();
+        Map<String, Integer> expected = new HashMap<>();
+        for (Future<Map<String, Integer>> one : work) expected.putAll(one.get());
+        equal(OPERATIONS, done.get());
+        equal(2, partitions.ids().size());
+        that(slowest.get() < MILLISECONDS_MAX, "the slowest operation took " + slowest.get() + " ms");
+        var all = container.queryItems("SELECT * FROM c", new CosmosQueryRequestOptions(), Thing.class);
+        equal(expected, places(Expect.all(all)));
+    }
+
+    /** One operation on an item that no other thread writes. */
+    static void operate(CosmosContainer container, String prefix, Random chance, int step, Map<String, Integer> expected) {
+        String pk = "p" + chance.nextInt(KEYS);
+        String id = prefix + chance.nextInt(20);
+        var key = new PartitionKey(pk);
+        Integer known = expected.get(pk + "/" + id);
+        if (known == null) {
+            container.createItem(new Thing(id, pk, step));
+            expected.put(pk + "/" + id, step);
+            return;
+        }
+        switch (step % 4) {
+            case 0 -> {
+                container.upsertItem(new Thing(id, pk, step));
+                expected.put(pk + "/" + id, step);
+            }
+            case 1 -> {
+                container.patchItem(id, key, CosmosPatchOperations.create().increment("/n", 1), Thing.class);
+                expected.put(pk + "/" + id, known + 1);
+            }
+            default -> equal(known, container.readItem(id, key, Thing.class).getItem().n());
+        }
     }
 }

@@ -115,7 +115,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
                 Poll::Pending => false,
             };
-            if !(collected || begun || received) {
+            // What was sent may have made room for requests that have been received.
+            let made_room = sent > 0 && !self.incoming.is_empty() && self.has_room();
+            if !(collected || begun || received || made_room) {
                 self.note_phase(sent > 0);
                 if self.is_over(cx) {
                     return Pin::new(&mut self.stream).poll_shutdown(cx);

@@ -1,8 +1,12 @@
-//! Answers on their way to the client. They leave whole, in the order in which they were ready, and
-//! small ones together.
+//! Answers on their way to the client. They leave whole, in the order in which they were ready, each
+//! in TLS records of its own.
+//!
+//! The client of Java loses an answer when the next one begins in the same record: its decoder moves
+//! the rest of what it received to the front of its buffer, over the answer that it has just read
+//! and not used, and the program waits for that answer until its request times out.
 
 use std::collections::VecDeque;
-use std::io;
+use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -13,22 +17,40 @@ use tokio::io::AsyncWrite;
 
 use crate::connections::Activity;
 
+/// Answers for which an idle connection keeps room.
+const ANSWERS_KEPT_MAX: usize = 32;
+
 /// Answers that are not sent.
 pub(super) struct Outgoing {
     activity: Arc<Activity>,
-    /// Complete pieces, of which the first may be sent in part.
-    pieces: VecDeque<Bytes>,
-    /// Small answers, which become a piece when nothing is before them.
-    small: Vec<u8>,
+    /// The first may be sent in part.
+    answers: VecDeque<Answer>,
     bytes: usize,
     /// Whether the stream has bytes that it has not passed on.
     is_unflushed: bool,
 }
 
+/// What is not sent of an answer.
+struct Answer {
+    head: Bytes,
+    payload: Bytes,
+}
+
+impl Answer {
+    fn advance(&mut self, bytes: usize) {
+        let of_head = bytes.min(self.head.len());
+        self.head.advance(of_head);
+        self.payload.advance(bytes - of_head);
+    }
+
+    fn is_sent(&self) -> bool {
+        self.head.is_empty() && self.payload.is_empty()
+    }
+}
+
 impl Outgoing {
     pub(super) fn new(activity: Arc<Activity>) -> Self {
-        let (pieces, small) = (VecDeque::new(), Vec::new());
-        Self { activity, pieces, small, bytes: 0, is_unflushed: false }
+        Self { activity, answers: VecDeque::new(), bytes: 0, is_unflushed: false }
     }
 
     /// Bytes that are not sent.
@@ -43,28 +65,19 @@ impl Outgoing {
     /// Adds an answer.
     pub(super) fn push(&mut self, answer: FrameAnswer) {
         let FrameAnswer { head, payload, outcome: _ } = answer;
-        self.bytes += head.len() + payload.len();
         self.activity.count_small(head.len() as u64);
-        match self.small.is_empty() {
-            true => self.small = head,
-            false => self.small.extend_from_slice(&head),
-        }
-        if !payload.is_empty() {
-            self.end_piece();
-            self.pieces.push_back(self.activity.keep(payload));
-        }
+        let payload = if payload.is_empty() { payload } else { self.activity.keep(payload) };
+        self.add(head.into(), payload);
     }
 
-    /// Adds bytes that are no answer to a request.
+    /// Adds an answer to what is no request.
     pub(super) fn push_bytes(&mut self, bytes: &[u8]) {
-        self.bytes += bytes.len();
-        self.small.extend_from_slice(bytes);
+        self.add(Bytes::copy_from_slice(bytes), Bytes::new());
     }
 
-    fn end_piece(&mut self) {
-        if !self.small.is_empty() {
-            self.pieces.push_back(std::mem::take(&mut self.small).into());
-        }
+    fn add(&mut self, head: Bytes, payload: Bytes) {
+        self.bytes += head.len() + payload.len();
+        self.answers.push_back(Answer { head, payload });
     }
 
     /// Sends as much as the client takes. Returns the number of bytes, and once all is sent Ready.
@@ -74,12 +87,10 @@ impl Outgoing {
         cx: &mut Context<'_>,
     ) -> (usize, Poll<io::Result<()>>) {
         let mut sent = 0;
-        loop {
-            if self.pieces.is_empty() {
-                self.end_piece();
-            }
-            let Some(piece) = self.pieces.front_mut() else { break };
-            match Pin::new(&mut *stream).poll_write(cx, piece) {
+        while let Some(answer) = self.answers.front_mut() {
+            let parts = [IoSlice::new(&answer.head), IoSlice::new(&answer.payload)];
+            // TLS ends a record with each write.
+            match Pin::new(&mut *stream).poll_write_vectored(cx, &parts) {
                 Poll::Ready(Ok(0)) => {
                     return (sent, Poll::Ready(Err(io::ErrorKind::WriteZero.into())));
                 }
@@ -88,14 +99,17 @@ impl Outgoing {
                     self.bytes -= written;
                     self.is_unflushed = true;
                     self.activity.sent(written);
-                    piece.advance(written);
-                    if piece.is_empty() {
-                        self.pieces.pop_front();
+                    answer.advance(written);
+                    if answer.is_sent() {
+                        self.answers.pop_front();
                     }
                 }
                 Poll::Ready(Err(error)) => return (sent, Poll::Ready(Err(error))),
                 Poll::Pending => return (sent, Poll::Pending),
             }
+        }
+        if self.answers.capacity() > ANSWERS_KEPT_MAX {
+            self.answers = VecDeque::new();
         }
         if !self.is_unflushed {
             return (sent, Poll::Ready(Ok(())));

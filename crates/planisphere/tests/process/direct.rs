@@ -99,6 +99,55 @@ fn many_requests_are_under_way_at_once() {
     assert!(numbers.into_iter().eq(1..=500));
 }
 
+/// What the next record of TLS carries, as a client reads it that takes records one by one.
+fn next_record(stream: &mut TlsStream) -> Vec<u8> {
+    const HEAD_BYTES: usize = 5;
+    let mut record = vec![0; HEAD_BYTES];
+    stream.sock.read_exact(&mut record).unwrap();
+    let length = usize::from(u16::from_be_bytes([record[3], record[4]]));
+    record.resize(HEAD_BYTES + length, 0);
+    stream.sock.read_exact(&mut record[HEAD_BYTES..]).unwrap();
+    let mut rest = &record[..];
+    while !rest.is_empty() {
+        stream.conn.read_tls(&mut rest).unwrap();
+    }
+    let bytes = stream.conn.process_new_packets().unwrap().plaintext_bytes_to_read();
+    let mut text = vec![0; bytes];
+    stream.conn.reader().read_exact(&mut text).unwrap();
+    text
+}
+
+#[test]
+fn no_record_of_tls_has_a_part_of_two_answers() {
+    let server = in_memory(&[]);
+    fill(&server);
+    let mut stream = greeted(&server);
+    let sizes = [300, 3_000, 6_000, 40_000];
+    let mut number = 0;
+    for bytes in sizes {
+        stream.write_all(&upsert(&server, 0, item(bytes))).unwrap();
+        let mut all = Vec::new();
+        for _ in 0..20 {
+            number += 1;
+            all.extend(read(&server, number));
+        }
+        stream.write_all(&all).unwrap();
+        // The answer to the write as well.
+        for _ in 0..=20 {
+            let mut answer = next_record(&mut stream);
+            let read = loop {
+                match Answer::read(&mut &answer[..]) {
+                    Ok(read) => break read,
+                    Err(_) => answer.extend(next_record(&mut stream)),
+                }
+            };
+            let mut rest = &answer[..];
+            Answer::read(&mut rest).unwrap();
+            assert_eq!((read.status, rest.len()), (200, 0), "of {bytes} bytes");
+        }
+    }
+}
+
 #[test]
 fn a_frame_may_arrive_in_pieces_and_be_large() {
     let server = in_memory(&[]);
