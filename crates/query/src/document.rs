@@ -7,6 +7,8 @@
 mod evaluate;
 pub mod expression;
 mod failure;
+pub mod index_bounds;
+pub mod index_keys;
 mod path;
 pub mod predicate;
 pub mod print;

@@ -162,7 +162,8 @@ impl ValueRanges {
 impl ByteRange {
     /// All that begin with `prefix`. No encoding is a prefix of another, so for a whole encoding
     /// this is only that one.
-    fn beginning_with(prefix: Vec<u8>) -> Self {
+    /// All that begin so.
+    pub fn beginning_with(prefix: Vec<u8>) -> Self {
         let hi = successor(&prefix);
         Self { lo: prefix, hi }
     }
