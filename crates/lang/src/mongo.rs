@@ -9,6 +9,7 @@ pub mod filter;
 mod integers;
 mod options;
 pub mod projection;
+pub mod update;
 
 #[cfg(test)]
 mod test_support;

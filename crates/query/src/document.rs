@@ -16,6 +16,7 @@ pub mod projection;
 mod regex;
 mod scope;
 pub mod types;
+pub mod update;
 pub mod values;
 mod variables;
 
@@ -28,4 +29,5 @@ pub use projection::Projection;
 pub use regex::Regex;
 pub use scope::Scope;
 pub use types::{BsonType, TypeSet};
+pub use update::{Update, UpdateContext};
 pub use variables::{Scripts, Variables};

@@ -17,7 +17,7 @@ mod compare;
 mod conditional;
 mod math;
 mod misc;
-mod number;
+pub(super) mod number;
 mod object;
 mod operator;
 mod path;

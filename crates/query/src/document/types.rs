@@ -80,7 +80,8 @@ pub fn identical(a: &Value, b: &Value) -> bool {
     }
 }
 
-fn identical_objects(a: &model::Object, b: &model::Object) -> bool {
+/// As [`identical`], of objects.
+pub(crate) fn identical_objects(a: &model::Object, b: &model::Object) -> bool {
     let mut pairs = a.iter().zip(b.iter());
     a.len() == b.len() && pairs.all(|((m, a), (n, b))| m == n && identical(a, b))
 }
