@@ -15,12 +15,16 @@ mod arithmetic;
 mod array;
 mod compare;
 mod conditional;
+mod convert;
+mod date;
 mod math;
 mod misc;
 pub(super) mod number;
 mod object;
 mod operator;
 mod path;
+mod regex;
+mod set;
 mod string;
 
 pub use operator::{Arguments, Call, Named, Operator, Parameter, Shape, find};

@@ -59,6 +59,32 @@ impl Regex {
     }
 }
 
+impl Regex {
+    /// Calls a function with the first `max` matches: where each begins, and the texts of its
+    /// groups, the whole match first. Steps are paid from `budget`.
+    pub(crate) fn for_each_match(
+        &self,
+        text: &str,
+        max: usize,
+        budget: &Budget,
+        mut visit: impl FnMut(usize, &[Option<&str>]) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let mut stopped = None;
+        let searched = self.compiled.for_each_match(text, max, budget, |captures| {
+            let groups: Vec<Option<&str>> =
+                (0..captures.len()).map(|group| captures.get(group)).collect();
+            visit(captures.span().0, &groups).map_err(|failure| {
+                stopped = Some(failure);
+                EvalError::BudgetExceeded
+            })
+        });
+        match stopped {
+            Some(failure) => Err(failure),
+            None => searched.map_err(failure_of),
+        }
+    }
+}
+
 impl PartialEq for Regex {
     fn eq(&self, other: &Self) -> bool {
         self.pattern == other.pattern && self.options == other.options

@@ -41,7 +41,7 @@ pub fn printed(value: Option<&Value>) -> String {
     }
 }
 
-/// A double as `$toString` prints it: the shortest digits that read back as the same number.
+/// A double as `$toString` prints it: up to 16 digits, without zeros at the end.
 pub(crate) fn double_text(n: f64) -> String {
     if n.is_nan() {
         return "NaN".to_owned();
@@ -49,17 +49,19 @@ pub(crate) fn double_text(n: f64) -> String {
     if n.is_infinite() {
         return if n > 0.0 { "Infinity" } else { "-Infinity" }.to_owned();
     }
-    let magnitude = n.abs();
-    if magnitude != 0.0 && !(1e-5..1e21).contains(&magnitude) {
-        let text = format!("{n:e}");
-        let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
-        let (sign, digits) = match exponent.strip_prefix('-') {
-            Some(digits) => ('-', digits),
-            None => ('+', exponent),
-        };
-        return format!("{mantissa}e{sign}{digits:0>2}");
+    let text = format!("{n:.15e}");
+    let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    let trimmed = |text: &str| match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text.to_owned(),
+    };
+    if (-4..16).contains(&exponent) {
+        let places = usize::try_from(15 - exponent).unwrap_or(0);
+        return trimmed(&format!("{n:.places$}"));
     }
-    format!("{n}")
+    let sign = if exponent < 0 { '-' } else { '+' };
+    format!("{}e{sign}{:02}", trimmed(mantissa), exponent.abs())
 }
 
 /// A time as `YYYY-MM-DDTHH:MM:SS.mmmZ`.
@@ -77,8 +79,8 @@ mod tests {
 
     #[test]
     fn numbers_and_dates_have_their_shortest_texts() {
-        let texts = [1.0, 0.1, -2.5, 1e21, 1e-7, 123_456_789.0, 0.0].map(double_text);
-        assert_eq!(texts, ["1", "0.1", "-2.5", "1e+21", "1e-07", "123456789", "0"]);
+        let texts = [1.0, 0.1 + 0.2, -2.5, 1e21, 1e-7, 123_456_789.0, 0.0].map(double_text);
+        assert_eq!(texts, ["1", "0.3", "-2.5", "1e+21", "1e-07", "123456789", "0"]);
         assert_eq!(date_text(1_709_211_906_789), "2024-02-29T13:05:06.789Z");
         assert_eq!(date_text(-1), "1969-12-31T23:59:59.999Z");
     }

@@ -29,6 +29,15 @@ impl Compiler<'_> {
                 }
                 arguments
             }
+            ("$setEquals", _) => {
+                let arguments = self.positional(operand)?;
+                if arguments.len() < 2 {
+                    let count = arguments.len();
+                    let message = format!("$setEquals needs at least two arguments had: {count}");
+                    return Err(Failure::new(17045, message));
+                }
+                arguments
+            }
             ("$cond", Some(named)) => match operand.as_object() {
                 Some(fields) if !is_operator(fields) => self.named(operator, named, operand)?,
                 _ => {

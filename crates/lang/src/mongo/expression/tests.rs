@@ -57,6 +57,16 @@ fn numbers_have_their_results() {
 }
 
 #[test]
+fn dates_have_their_results() {
+    check(include_str!("tests/dates.txt"));
+}
+
+#[test]
+fn conversions_sets_and_patterns_have_their_results() {
+    check(include_str!("tests/conversions.txt"));
+}
+
+#[test]
 fn random_numbers_differ() {
     let first = eval_on(DOCUMENT, r#"{"$rand":{}}"#).unwrap();
     let pair = eval_on(DOCUMENT, r#"[{"$rand":{}},{"$rand":{}}]"#).unwrap().unwrap();

@@ -77,7 +77,7 @@ impl Bounds {
         let (lower, is_lower_excluded) = self.lower_key();
         match &self.upper {
             Bound::Unbounded => false,
-            Bound::Included(upper) => lower > upper || is_lower_excluded && lower == upper,
+            Bound::Included(upper) => lower > upper.as_str() || is_lower_excluded && lower == upper,
             Bound::Excluded(upper) => lower >= upper.as_str(),
         }
     }
@@ -102,7 +102,9 @@ impl Bounds {
         match &self.upper {
             Bound::Unbounded => true,
             Bound::Included(upper) => lower <= upper.as_str(),
-            Bound::Excluded(upper) => lower < upper || lower == upper && !is_lower_excluded,
+            Bound::Excluded(upper) => {
+                lower < upper.as_str() || lower == upper && !is_lower_excluded
+            }
         }
     }
 

@@ -2,14 +2,15 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock, OnceLock};
 
 use model::Value;
 
 use super::{
-    Evaluated, Expression, arithmetic, array, compare, conditional, math, misc, object, string,
+    Evaluated, Expression, arithmetic, array, compare, conditional, convert, date, math, misc,
+    object, regex, set, string,
 };
-use crate::document::{Failure, Scope};
+use crate::document::{Failure, Regex, Scope};
 
 /// An operator.
 #[derive(Debug)]
@@ -90,9 +91,13 @@ const GROUPS: &[&[Operator]] = &[
     array::OPERATORS,
     compare::OPERATORS,
     conditional::OPERATORS,
+    convert::OPERATORS,
+    date::OPERATORS,
     math::OPERATORS,
     misc::OPERATORS,
     object::OPERATORS,
+    regex::OPERATORS,
+    set::OPERATORS,
     string::OPERATORS,
 ];
 
@@ -112,6 +117,8 @@ pub struct Call {
     arguments: Vec<Option<Expression>>,
     /// The number of the first variable that the call binds for its arguments.
     first_local: usize,
+    /// The regular expression, once it is compiled, if it is a constant.
+    regex: OnceLock<Option<Arc<Regex>>>,
 }
 
 impl Call {
@@ -121,7 +128,7 @@ impl Call {
         arguments: Vec<Option<Expression>>,
         first_local: usize,
     ) -> Self {
-        Self { operator, arguments, first_local }
+        Self { operator, arguments, first_local, regex: OnceLock::new() }
     }
 
     /// The operator.
@@ -188,6 +195,15 @@ impl<'s> Arguments<'s> {
     /// As [`Arguments::value`], copied if it is borrowed.
     pub(super) fn own(&self, at: usize) -> Result<Option<Value>, Failure> {
         self.value(at)?.map(|value| self.scope.own(value)).transpose()
+    }
+
+    /// The regular expression of a call whose pattern and options are constants.
+    pub(super) fn prepared_regex(&self) -> Option<&'s Arc<Regex>> {
+        let is_constant = |at| self.expression(at).is_none_or(|part| part.as_literal().is_some());
+        if !(is_constant(1) && is_constant(2)) {
+            return None;
+        }
+        self.call.regex.get_or_init(|| regex::compile(self).ok().flatten()).as_ref()
     }
 
     /// A failure whose text begins with the name of the operator.

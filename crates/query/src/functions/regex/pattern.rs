@@ -85,6 +85,14 @@ pub(crate) enum Captures<'t> {
 }
 
 impl<'t> Captures<'t> {
+    /// The number of groups, the whole match included.
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Captures::Linear(captures) => captures.len(),
+            Captures::Backtracking(captures) => captures.len(),
+        }
+    }
+
     pub(crate) fn get(&self, group: usize) -> Option<&'t str> {
         match self {
             Captures::Linear(captures) => captures.get(group).map(|found| found.as_str()),
