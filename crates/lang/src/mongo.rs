@@ -10,6 +10,7 @@ mod integers;
 mod options;
 pub mod projection;
 pub mod update;
+pub mod upsert;
 
 #[cfg(test)]
 mod test_support;
