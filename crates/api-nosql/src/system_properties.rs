@@ -72,7 +72,7 @@ fn append(out: &mut Vec<u8>, shown: impl fmt::Display) {
 
 /// Appends an item as JSON with its system properties after the client's own.
 pub(crate) fn write_item(item: &StoredItem, out: &mut Vec<u8>) {
-    NoSqlProperties.write_item(&item.version(), item.body(), out);
+    item.write_json(&NoSqlProperties, out);
 }
 
 /// An item with its system properties as JSON text.

@@ -355,6 +355,7 @@ impl TableError {
             // No operation of this API fails for these reasons.
             I::OpaqueResourcesFull { .. }
             | I::ItemText(_)
+            | I::Document(_)
             | I::ItemNotObject
             | I::IdMissing
             | I::IdNotString

@@ -148,7 +148,7 @@ mod tests {
     use model::{ContainerRid, DatabaseRid, PartitionId};
 
     use super::*;
-    use crate::Etag;
+    use crate::{BodyFormat, Etag};
 
     fn item(lsn: u64) -> StoredItem {
         StoredItem {
@@ -159,6 +159,7 @@ mod tests {
             ticks: 0,
             partition_key: Bytes::new(),
             id: "1".into(),
+            format: BodyFormat::Json,
             body: Bytes::from_static(b"{}"),
         }
     }

@@ -1,5 +1,6 @@
 //! What can be wrong with a request, as facts. Each front end has its own texts for them.
 
+use model::bson::BsonError;
 use model::json::JsonError;
 use model::partition_key::PartitionKeyError;
 use model::rid::IdError;
@@ -34,6 +35,9 @@ pub enum InvalidRequest {
     /// The text of an item is not JSON, or nested too deep.
     #[error("the item can't be read: {0}")]
     ItemText(JsonError),
+    /// A document is malformed BSON, or nested too deep.
+    #[error("the document can't be read: {0}")]
+    Document(BsonError),
     /// An item that is another JSON value.
     #[error("the item is not a JSON object")]
     ItemNotObject,

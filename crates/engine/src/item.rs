@@ -4,12 +4,11 @@ use std::borrow::Cow;
 use std::fmt;
 
 use bytes::Bytes;
-use model::json::{self, FieldMask};
+use model::json::FieldMask;
 use model::{ContainerRid, DocumentRid, Lsn, Object, PartitionId, PartitionKey, Value};
 
 use crate::row::RowHead;
-use crate::row_key::text_of;
-use crate::{Error, RowKey, row};
+use crate::{BodyFormat, Error, RowKey, row};
 
 /// Names of properties that belong to the system: no stored item has them, because clients' values
 /// are dropped on write. What they show is up to the API: [`SystemProperties`].
@@ -83,7 +82,8 @@ pub struct StoredItem {
     /// Encoded key values, decoded on demand: most requests never read them.
     pub(crate) partition_key: Bytes,
     pub(crate) id: RowKey,
-    /// JSON text of the object without system properties.
+    pub(crate) format: BodyFormat,
+    /// The object without system properties, in that form.
     pub(crate) body: Bytes,
 }
 
@@ -129,14 +129,19 @@ impl StoredItem {
         row::decode_partition_key(&self.partition_key)
     }
 
-    /// The text as it was written, without system properties.
+    /// The form of its body.
+    pub fn format(&self) -> BodyFormat {
+        self.format
+    }
+
+    /// The bytes as they were written, without system properties.
     pub fn body(&self) -> &Bytes {
         &self.body
     }
 
     /// Appends the item as JSON, with its system properties.
     pub fn write_json(&self, system: &dyn SystemProperties, out: &mut Vec<u8>) {
-        system.write_item(&self.version(), &self.body, out);
+        system.write_item(&self.version(), &self.format.json_text(&self.body), out);
     }
 
     /// The item with its system properties as a value.
@@ -150,12 +155,14 @@ impl StoredItem {
         system: &dyn SystemProperties,
         field_mask: &FieldMask,
     ) -> Result<Value, Error> {
-        read_item(&self.body, &self.version(), system, field_mask, self.id.as_bytes(), Value::Null)
+        let id = self.id.as_bytes();
+        read_item(&self.body, &self.version(), system, field_mask, id, Value::Null)
     }
 
     /// What the engine knows of this version.
     pub fn version(&self) -> ItemVersion {
-        ItemVersion { rid: self.rid(), etag: self.etag, ts: self.ts, ticks: self.ticks }
+        let format = self.format;
+        ItemVersion { rid: self.rid(), etag: self.etag, ts: self.ts, ticks: self.ticks, format }
     }
 }
 
@@ -169,12 +176,13 @@ pub struct ItemVersion {
     /// Seconds since the Unix epoch of the change.
     pub ts: u64,
     ticks: u32,
+    pub(crate) format: BodyFormat,
 }
 
 impl ItemVersion {
     pub(crate) fn of(container: ContainerRid, head: &RowHead) -> Self {
         let rid = DocumentRid { container, number: head.number };
-        Self { rid, etag: head.etag, ts: head.ts, ticks: head.ticks }
+        Self { rid, etag: head.etag, ts: head.ts, ticks: head.ticks, format: head.body }
     }
 
     /// 100 ns ticks since the Unix epoch of the change.
@@ -189,7 +197,7 @@ pub trait SystemProperties: fmt::Debug + Send + Sync {
     /// Adds those that `field_mask` names to the part of the item that it names.
     fn add(&self, version: &ItemVersion, field_mask: &FieldMask, part: &mut Object);
 
-    /// Appends the item with this body as JSON.
+    /// Appends the item with this JSON text.
     fn write_item(&self, version: &ItemVersion, body: &[u8], out: &mut Vec<u8>);
 }
 
@@ -218,11 +226,7 @@ pub(crate) fn read_item(
     if field_mask.is_nothing() {
         return Ok(Object::new().into());
     }
-    let parsed = json::parse_part_again(body, field_mask, old)
-        .map_err(|e| Error::Internal(format!("stored item {} is not JSON: {e}", text_of(id))))?;
-    let Value::Object(mut object) = parsed else {
-        return Err(Error::Internal(format!("stored item {} is not an object", text_of(id))));
-    };
+    let mut object = version.format.read_part_again(id, body, field_mask, old)?;
     system.add(version, field_mask, &mut object);
     Ok(object.into())
 }

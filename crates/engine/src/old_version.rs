@@ -14,7 +14,7 @@ use storage::View;
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::catalog::Container;
-use crate::commit::{PreparedOp, parse_stored};
+use crate::commit::PreparedOp;
 use crate::index::Terms;
 use crate::item::Etag;
 use crate::keys::LogicalKey;
@@ -57,7 +57,7 @@ impl OldVersion {
         let indexes = &container.indexes;
         let (mut terms, mut unique) = (Terms::default(), Vec::new());
         if has_traces(container) {
-            let value = parse_stored(id, body)?;
+            let value = container.spec.body.read(id, body)?;
             if indexes.has_entries() {
                 terms = indexes.terms_to_remove(&value, ts);
             }

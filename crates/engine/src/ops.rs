@@ -11,13 +11,15 @@ use query::plan::SortOrder;
 
 use crate::index::Composite;
 use crate::patch::{Check, Patch};
-use crate::{Error, Etag, RangeId, RowKey, StoredItem};
+use crate::{BodyFormat, Error, Etag, RangeId, RowKey, StoredItem};
 
-/// An item as a client sent it: the text that will be stored and the tree it stands for.
-/// Made by [`ItemBody::from_json`] or [`ItemBody::from_value`], which enforce the limits.
+/// An item as a client sent it: the bytes that will be stored and the tree they stand for.
+/// Made by [`ItemBody::from_json`], [`ItemBody::from_bson`] and others, which enforce the limits. In
+/// a container whose items have another form, it is stored in that.
 #[derive(Clone, Debug)]
 pub struct ItemBody {
-    pub(crate) text: Bytes,
+    pub(crate) format: BodyFormat,
+    pub(crate) bytes: Bytes,
     pub(crate) value: Value,
 }
 

@@ -3,26 +3,25 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use model::{
-    PartitionKey, PartitionKeyComponent, Value, epk, json, limits, order, partition_key, rid,
-};
+use model::{PartitionKey, PartitionKeyComponent, Value, epk, order, partition_key};
 
 use crate::catalog::{Container, ContainerSpec};
 use crate::commit::{PreparedOp, PreparedPatch};
 use crate::index::{TERM_ORDER, Terms};
-use crate::item::{NoSystemProperties, SYSTEM_PROPERTIES};
+use crate::item::NoSystemProperties;
 use crate::keys::{EpkForm, LogicalKey};
 use crate::old_version::OldVersion;
 use crate::ops::{ItemBody, ItemOp};
 use crate::patch::{Patch, PatchCondition};
 use crate::row_key;
-use crate::{Error, InvalidRequest, KeyMismatch, RowKey, StoredItem, ru, ttl};
+use crate::{BodyFormat, Error, InvalidRequest, KeyMismatch, RowKey, StoredItem, ru, ttl};
 
 /// An item that is ready to be stored.
 #[derive(Clone, Debug)]
 pub(crate) struct NewItem {
     pub(crate) id: RowKey,
-    pub(crate) text: Bytes,
+    /// What is stored, in the form of the container.
+    pub(crate) body: Bytes,
     /// The item's own time to live; 0 = none.
     pub(crate) ttl: i32,
     /// Per unique key of the container, its encoded values.
@@ -93,77 +92,6 @@ impl LogicalPartition {
     }
 }
 
-impl ItemBody {
-    /// Parses and checks JSON text: an object, not too deep, not too large.
-    pub fn from_json(text: Bytes) -> Result<Self, Error> {
-        check_size(text.len())?;
-        let parsed =
-            json::parse(&text, limits::ITEM_DEPTH_MAX).map_err(InvalidRequest::ItemText)?;
-        let (value, changed) = without_system_properties(parsed.value)?;
-        if changed || !parsed.is_faithful {
-            return Ok(Self { text: text_of(&value), value });
-        }
-        let trimmed = text.trim_ascii();
-        let start = trimmed.as_ptr() as usize - text.as_ptr() as usize;
-        Ok(Self { text: text.slice(start..start + trimmed.len()), value })
-    }
-
-    /// Checks a value that came in another encoding; its text is made here.
-    pub fn from_value(value: Value) -> Result<Self, Error> {
-        let (value, _) = without_system_properties(value)?;
-        if is_deeper(&value, limits::ITEM_DEPTH_MAX) {
-            let error = json::JsonError::TooDeep { max: limits::ITEM_DEPTH_MAX };
-            return Err(InvalidRequest::ItemText(error).into());
-        }
-        let text = text_of(&value);
-        check_size(text.len())?;
-        Ok(Self { text, value })
-    }
-
-    /// The tree, without system properties.
-    pub fn value(&self) -> &Value {
-        &self.value
-    }
-}
-
-/// Whether arrays and objects are nested deeper than `levels`.
-fn is_deeper(value: &Value, levels: usize) -> bool {
-    let below = |child: &Value| is_deeper(child, levels - 1);
-    if let Value::Array(items) = value {
-        levels == 0 || items.iter().any(below)
-    } else if let Value::Object(fields) = value {
-        levels == 0 || fields.iter().any(|(_, child)| below(child))
-    } else {
-        false
-    }
-}
-
-fn check_size(bytes: usize) -> Result<(), Error> {
-    if bytes > limits::ITEM_BYTES_MAX {
-        return Err(Error::TooLarge { what: "the item", max_bytes: limits::ITEM_BYTES_MAX });
-    }
-    Ok(())
-}
-
-fn text_of(value: &Value) -> Bytes {
-    let mut out = Vec::with_capacity(512);
-    json::write(value, &mut out);
-    out.into()
-}
-
-/// Only the system sets its own properties; what clients send for them is dropped.
-fn without_system_properties(value: Value) -> Result<(Value, bool), Error> {
-    let Value::Object(mut object) = value else {
-        return Err(InvalidRequest::ItemNotObject.into());
-    };
-    let before = object.len();
-    for name in SYSTEM_PROPERTIES {
-        object.remove(name);
-    }
-    let changed = object.len() != before;
-    Ok((object.into(), changed))
-}
-
 /// The logical partition of an item that is being written. A key that the caller names must be the
 /// item's own: same logical partition, bit for bit (-0 is another key than 0).
 pub(crate) fn logical_partition_of_item(
@@ -171,8 +99,12 @@ pub(crate) fn logical_partition_of_item(
     named: Option<&LogicalPartition>,
     body: &ItemBody,
 ) -> Result<LogicalPartition, Error> {
-    let key =
-        container.spec.partition_key.extract(&body.value).map_err(InvalidRequest::PartitionKey)?;
+    let definition = &container.spec.partition_key;
+    let key = match container.spec.body {
+        BodyFormat::Json => definition.extract(&body.value),
+        BodyFormat::Bson => definition.extract_from_document(&body.value),
+    };
+    let key = key.map_err(InvalidRequest::PartitionKey)?;
     let own = LogicalPartition::of(container, &key)?;
     match named {
         Some(named) if named.key_values != own.key_values => Err(KeyMismatch::Item.into()),
@@ -186,8 +118,9 @@ pub(crate) fn prepare_op(
     named: Option<&LogicalPartition>,
     op: ItemOp,
 ) -> Result<(LogicalPartition, PreparedOp), Error> {
+    let form = container.spec.body;
     let addressed = |id: &RowKey| {
-        check_addressed_id(id.as_bytes())?;
+        check_addressed_id(form, id.as_bytes())?;
         named.cloned().ok_or_else(|| Error::from(InvalidRequest::PartitionKeyMissing))
     };
     Ok(match op {
@@ -200,7 +133,7 @@ pub(crate) fn prepare_op(
             (logical_partition, PreparedOp::Upsert(new_item(container, body)?, if_match))
         }
         ItemOp::Replace { id, body, if_match } => {
-            check_addressed_id(id.as_bytes())?;
+            check_addressed_id(form, id.as_bytes())?;
             let logical_partition = logical_partition_of_item(container, named, &body)?;
             (
                 logical_partition,
@@ -232,8 +165,8 @@ pub(crate) fn prepare_op(
 }
 
 /// No item has an id above the length limit, and stores have limits of their own for keys.
-pub(crate) fn check_addressed_id(id: &[u8]) -> Result<(), Error> {
-    if id.len() > limits::ITEM_ID_BYTES_MAX {
+pub(crate) fn check_addressed_id(form: BodyFormat, id: &[u8]) -> Result<(), Error> {
+    if id.len() > form.row_key_bytes_max() {
         let shown: String = row_key::text_of(id).chars().take(64).collect();
         return Err(Error::item_not_found(shown.as_bytes()));
     }
@@ -242,22 +175,21 @@ pub(crate) fn check_addressed_id(id: &[u8]) -> Result<(), Error> {
 
 /// Checks id and ttl and computes what the committer needs.
 pub(crate) fn new_item(container: &Container, body: ItemBody) -> Result<NewItem, Error> {
-    let id = match body.value.field("id") {
-        Some(Value::String(id)) => id.clone(),
-        Some(_) => return Err(InvalidRequest::IdNotString.into()),
-        None => return Err(InvalidRequest::IdMissing.into()),
-    };
-    let too_long = limits::ITEM_ID_BYTES_MAX + 1;
-    rid::validate_item_id(&id).map_err(|reason| InvalidRequest::id(&id, reason, too_long))?;
+    let body = body.in_format(container.spec.body)?;
+    let id = body.format.row_key(&body.value)?;
     Ok(NewItem {
-        ttl: ttl::own_ttl(&body.value)?,
+        ttl: match body.format {
+            BodyFormat::Json => ttl::own_ttl(&body.value)?,
+            // Whatever else a document has there is its own affair.
+            BodyFormat::Bson => ttl::own_ttl(&body.value).unwrap_or_default(),
+        },
         unique: unique_values(&container.spec, &body.value),
         indexed_values: ru::indexed_values(&body.value),
         terms: container.indexes.goal.terms(&body.value),
         index_version: container.indexes.version,
         replaces: None,
-        text: body.text,
-        id: id.into(),
+        body: body.bytes,
+        id,
     })
 }
 
@@ -276,7 +208,7 @@ pub(crate) fn patched(
     }
     let mut value = stored.to_value(&NoSystemProperties)?;
     patch.apply(&mut value).map_err(InvalidRequest::Patch)?;
-    let body = ItemBody::from_value(value)?;
+    let body = ItemBody::of(container.spec.body, value)?;
     if let Some(check) = patch.check {
         check(&body.value).map_err(|unfit| Error::Unfit(unfit.0))?;
     }

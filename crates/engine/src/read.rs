@@ -24,7 +24,7 @@ impl Engine {
         if_none_match: Option<&EtagCondition>,
     ) -> Result<StoredItem, Error> {
         let id = id.as_ref();
-        check_addressed_id(id)?;
+        check_addressed_id(container.spec.body, id)?;
         let logical_partition = LogicalPartition::of(container, key)?;
         loop {
             let routing = container.routing.load();

@@ -138,6 +138,7 @@ impl Row {
             ticks: self.head.ticks,
             partition_key: self.partition_key,
             id,
+            format: self.head.body,
             body: self.body,
         }
     }
@@ -173,6 +174,7 @@ impl<'a> RowRef<'a> {
             ticks: self.head.ticks,
             partition_key: Bytes::copy_from_slice(self.partition_key),
             id: RowKey::copy_of(id),
+            format: self.head.body,
             body: Bytes::copy_from_slice(self.body),
         }
     }

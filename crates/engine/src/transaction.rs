@@ -381,10 +381,10 @@ fn names(made: &[Option<StoredItem>], outcomes: &[ItemOutcome]) -> HashMap<Strin
 /// right one, and its size.
 fn unconditional(op: &PreparedOp) -> Option<(PreparedOp, usize)> {
     Some(match op {
-        PreparedOp::Create(item) => (PreparedOp::Create(item.clone()), item.text.len()),
-        PreparedOp::Upsert(item, _) => (PreparedOp::Upsert(item.clone(), None), item.text.len()),
+        PreparedOp::Create(item) => (PreparedOp::Create(item.clone()), item.body.len()),
+        PreparedOp::Upsert(item, _) => (PreparedOp::Upsert(item.clone(), None), item.body.len()),
         PreparedOp::Replace { id, item, .. } => {
-            let (id, item, size) = (id.clone(), item.clone(), item.text.len());
+            let (id, item, size) = (id.clone(), item.clone(), item.body.len());
             (PreparedOp::Replace { id, item, if_match: None }, size)
         }
         PreparedOp::Patch(patch) => {

@@ -49,6 +49,7 @@ fn the_texts_of_invalid_requests_are_the_golden_ones() {
         id(IdError::TooLong { max: 254, unit: "characters" }),
         id(IdError::Forbidden('/')),
         InvalidRequest::ItemText(too_deep),
+        InvalidRequest::Document(model::bson::BsonError::ZeroByteInName),
         InvalidRequest::ItemNotObject,
         InvalidRequest::IdMissing,
         InvalidRequest::IdNotString,

@@ -23,6 +23,7 @@ pub(crate) fn invalid_request(invalid: &InvalidRequest) -> Cow<'static, str> {
         )
         .into(),
         I::ItemText(error) => format!("The request payload is invalid: {error}").into(),
+        I::Document(error) => format!("The request payload is invalid: {error}").into(),
         I::ItemNotObject => "The request payload is invalid. An item must be a JSON object.".into(),
         I::IdMissing => "The input content is invalid because the required properties - 'id; ' - \
                          are missing"

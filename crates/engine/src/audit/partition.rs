@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use model::{Epk, Lsn, PartitionId, json, limits};
+use model::{Epk, Lsn, PartitionId};
 use storage::{Dir, KeyRange, View};
 
 use super::Audit;
@@ -268,10 +268,8 @@ impl Check<'_> {
             let Some((_, logical, id)) = keys::split_identity(self.form, identity) else {
                 continue;
             };
-            let body = json::parse(&row.body, limits::ITEM_DEPTH_MAX).map_err(|e| {
-                Error::Internal(format!("stored item {} is not JSON: {e}", text_of(id)))
-            })?;
-            for (constraint, values) in (0u16..).zip(prepare::unique_values(spec, &body.value)) {
+            let body = row.head.body.read(id, &row.body)?;
+            for (constraint, values) in (0u16..).zip(prepare::unique_values(spec, &body)) {
                 let id = Bytes::copy_from_slice(id);
                 if let Some(other) = held.insert(logical.unique(constraint, &values), id) {
                     wrong.push(format!("{} and {other:?} share values", self.name(identity)));
@@ -308,14 +306,12 @@ impl Check<'_> {
         let mut wrong = Vec::new();
         for (identity, row) in &self.contents.rows {
             let Some((_, _, id)) = keys::split_identity(self.form, identity) else { continue };
-            let body = json::parse(&row.body, limits::ITEM_DEPTH_MAX).map_err(|e| {
-                Error::Internal(format!("stored item {} is not JSON: {e}", text_of(id)))
-            })?;
+            let body = row.head.body.read(id, &row.body)?;
             let RowHead { number, ts, .. } = row.head;
-            for term in indexes.terms_to_remove(&body.value, ts).iter() {
+            for term in indexes.terms_to_remove(&body, ts).iter() {
                 may_be.insert((term.entry(number), term.value(identity)));
             }
-            for term in indexes.terms_to_have(&body.value, ts).iter() {
+            for term in indexes.terms_to_have(&body, ts).iter() {
                 let entry = term.entry(number);
                 if self.contents.index.get(&entry) != Some(&term.value(identity)) {
                     wrong.push(format!("{} has no entry {entry:02x?}", self.name(identity)));

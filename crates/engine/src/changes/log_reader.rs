@@ -383,6 +383,7 @@ impl PageBuilder {
                     ticks: 0,
                     partition_key: Bytes::copy_from_slice(version.partition_key),
                     id: RowKey::copy_of(id),
+                    format: reader.body,
                     body: Bytes::copy_from_slice(version.body),
                 };
                 return Ok(Some(ItemChange::Put { item, previous }));

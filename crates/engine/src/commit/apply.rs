@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use model::{Charge, Lsn, PartitionId, Value, json, limits};
+use model::{Charge, Lsn, PartitionId};
 
 use crate::catalog::Container;
 use crate::index::Terms;
@@ -15,7 +15,6 @@ use crate::partition::Reader;
 use crate::planted::{Bug, is_planted};
 use crate::prepare::{self, LogicalPartition, NewItem};
 use crate::row::{self, Change, ChangeKind, Row, RowHead};
-use crate::row_key::text_of;
 use crate::version::{Version, VersionKind};
 use crate::{Error, ResourceKind, RowKey, StoredItem, ru};
 
@@ -214,7 +213,7 @@ impl<'a> Commit<'a> {
                 id: item.id.as_text().into_owned(),
             });
         }
-        *charge = ru::create(item.text.len(), item.indexed_values);
+        *charge = ru::create(item.body.len(), item.indexed_values);
         self.insert(item, found.into_expired()).map(ItemOutcome::Created)
     }
 
@@ -227,12 +226,12 @@ impl<'a> Commit<'a> {
         let old = match self.look_up(&item.id)? {
             RowState::Live(row) => row,
             gone @ (RowState::Expired(_) | RowState::Absent) => {
-                *charge = ru::create(item.text.len(), item.indexed_values);
+                *charge = ru::create(item.body.len(), item.indexed_values);
                 return self.insert(item, gone.into_expired()).map(ItemOutcome::Created);
             }
         };
         check_match(if_match.as_ref(), &old)?;
-        *charge = ru::replace(old.body.len(), item.text.len(), item.indexed_values);
+        *charge = ru::replace(old.body.len(), item.body.len(), item.indexed_values);
         let id = item.id.clone();
         self.supersede(&id, old, item).map(ItemOutcome::Replaced)
     }
@@ -252,7 +251,7 @@ impl<'a> Commit<'a> {
                 id: item.id.as_text().into_owned(),
             });
         }
-        *charge = ru::replace(old.body.len(), item.text.len(), item.indexed_values);
+        *charge = ru::replace(old.body.len(), item.body.len(), item.indexed_values);
         self.supersede(id, old, item).map(ItemOutcome::Replaced)
     }
 
@@ -265,7 +264,7 @@ impl<'a> Commit<'a> {
         let old = match (self.look_up(id)?, or_create) {
             (RowState::Live(row), _) => row,
             (gone @ (RowState::Expired(_) | RowState::Absent), Some(item)) => {
-                *charge = ru::create(item.text.len(), item.indexed_values);
+                *charge = ru::create(item.body.len(), item.indexed_values);
                 return self.insert(item, gone.into_expired()).map(ItemOutcome::Created);
             }
             (RowState::Expired(_) | RowState::Absent, None) => {
@@ -275,7 +274,7 @@ impl<'a> Commit<'a> {
         check_match(if_match.as_ref(), &old)?;
         let stored = old.clone().into_item(self.context.container.rid, id.clone());
         let item = prepare::patched(self.context.container, &stored, &patch)?;
-        *charge = ru::replace(old.body.len(), item.text.len(), item.indexed_values);
+        *charge = ru::replace(old.body.len(), item.body.len(), item.indexed_values);
         self.supersede(id, old, item).map(ItemOutcome::Replaced)
     }
 
@@ -290,7 +289,7 @@ impl<'a> Commit<'a> {
     ) -> Result<ItemOutcome, Error> {
         let old =
             self.live(id)?.filter(|row| row.head.etag == made_from).ok_or(Error::Overtaken)?;
-        *charge = ru::replace(old.body.len(), item.text.len(), item.indexed_values);
+        *charge = ru::replace(old.body.len(), item.body.len(), item.indexed_values);
         self.supersede(id, old, item).map(ItemOutcome::Replaced)
     }
 
@@ -428,9 +427,9 @@ impl<'a> Commit<'a> {
         let body = self.context.container.spec.body;
         let head = RowHead { body, number, etag, ts, ticks, created, ttl: item.ttl };
         let key = self.context.logical_partition.logical_key.row(item.id.as_bytes());
-        let value = row::encode(&head, &self.context.logical_partition.key_values, &item.text);
+        let value = row::encode(&head, &self.context.logical_partition.key_values, &item.body);
         let kind = previous.map_or(VersionKind::Create, |_| VersionKind::Replace);
-        let version = NewVersion { kind, ts, previous, number, body: &item.text };
+        let version = NewVersion { kind, ts, previous, number, body: &item.body };
         self.log(item.ttl, &item.id, version);
         self.count(1, key.len() + value.len())?;
         let stored = StoredItem {
@@ -441,7 +440,8 @@ impl<'a> Commit<'a> {
             ticks,
             partition_key: self.context.logical_partition.key_values.clone(),
             id: item.id,
-            body: item.text,
+            format: body,
+            body: item.body,
         };
         self.group.put(self.context.partition, key, value);
         Ok(stored)
@@ -512,7 +512,9 @@ impl<'a> Commit<'a> {
         let indexes = &self.context.container.indexes;
         let mut terms = std::mem::take(&mut item.terms);
         if item.index_version != indexes.version {
-            terms = indexes.goal.terms(&parse_stored(item.id.as_bytes(), &item.text)?);
+            terms = indexes
+                .goal
+                .terms(&self.context.container.spec.body.read(item.id.as_bytes(), &item.body)?);
         }
         Ok(terms.with_time(ts))
     }
@@ -623,13 +625,6 @@ impl<'a> Commit<'a> {
         self.state.bytes = self.state.bytes.saturating_add_signed(bytes);
         Ok(())
     }
-}
-
-/// The value tree of a stored item's text.
-pub(crate) fn parse_stored(id: &[u8], text: &[u8]) -> Result<Value, Error> {
-    json::parse(text, limits::ITEM_DEPTH_MAX)
-        .map(|parsed| parsed.value)
-        .map_err(|e| Error::Internal(format!("stored item {} is not JSON: {e}", text_of(id))))
 }
 
 fn check_match(condition: Option<&EtagCondition>, row: &Row) -> Result<(), Error> {

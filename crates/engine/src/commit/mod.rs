@@ -48,7 +48,7 @@ use crate::{Error, RangeId, ResourceKind, RowKey, ru};
 use disk_space::DiskNeed;
 use reopen::key_of;
 
-pub(crate) use apply::{CommitContext, NUMBERS_LEASED, parse_stored};
+pub(crate) use apply::{CommitContext, NUMBERS_LEASED};
 pub(crate) use clock::CommitClock;
 pub use clock::CommitTime;
 pub(crate) use clock_watch::ClockWatch;
@@ -140,9 +140,9 @@ impl PreparedOp {
         bytes_min: usize,
     ) -> Option<(&RowKey, &mut Option<Arc<OldVersion>>)> {
         let (id, bytes, old) = match self {
-            PreparedOp::Upsert(item, _) => (&item.id, item.text.len(), &mut item.replaces),
+            PreparedOp::Upsert(item, _) => (&item.id, item.body.len(), &mut item.replaces),
             PreparedOp::Replace { id, item, .. } | PreparedOp::Swap { id, item, .. } => {
-                (&*id, item.text.len(), &mut item.replaces)
+                (&*id, item.body.len(), &mut item.replaces)
             }
             PreparedOp::Delete { id, old, .. } => (&*id, bytes_min, old),
             PreparedOp::Create(_)
@@ -158,13 +158,13 @@ impl PreparedOp {
     pub(crate) fn least_charge(&self) -> Charge {
         match self {
             PreparedOp::Create(item) | PreparedOp::Upsert(item, _) => {
-                ru::create(item.text.len(), item.indexed_values)
+                ru::create(item.body.len(), item.indexed_values)
             }
             PreparedOp::Replace { item, .. } | PreparedOp::Swap { item, .. } => {
-                ru::replace(0, item.text.len(), item.indexed_values)
+                ru::replace(0, item.body.len(), item.indexed_values)
             }
             PreparedOp::Patch(patch) => match &patch.or_create {
-                Some(item) => ru::create(item.text.len(), item.indexed_values),
+                Some(item) => ru::create(item.body.len(), item.indexed_values),
                 None => ru::replace(0, 0, 0),
             },
             PreparedOp::Delete { .. } => ru::delete(0),

@@ -15,7 +15,7 @@ use crate::{Error, keys};
 
 use super::disk_space::{DiskNeed, NotEnoughSpace};
 use super::group::Group;
-use super::{Committer, GROUP_BYTES_MAX, parse_stored};
+use super::{Committer, GROUP_BYTES_MAX};
 
 /// Rows of one step: other commands wait meanwhile.
 const ROWS_MAX: u64 = 200;
@@ -118,7 +118,7 @@ fn update_entries_of(
     row: &Row,
 ) -> Result<(), Error> {
     let identity = key.get(1..).unwrap_or_default();
-    let item = parse_stored(b"to index", &row.body)?;
+    let item = row.head.body.read(b"to index", &row.body)?;
     let (indexes, number, ts) = (&container.indexes, row.head.number, row.head.ts);
     let (wanted, kept, all) = indexes.terms_of_stored(&item, ts);
     let (mut to_put, mut to_delete) = (Vec::new(), Vec::new());

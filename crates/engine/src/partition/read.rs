@@ -3,16 +3,18 @@
 use model::{ContainerRid, PartitionId};
 use storage::View;
 
-use crate::catalog::Container;
+use crate::catalog::{Container, ContainerSpec};
 use crate::item::{NoSystemProperties, SystemProperties};
 use crate::keys::LogicalKey;
 use crate::row::Row;
-use crate::{Error, RowKey, StoredItem};
+use crate::{BodyFormat, Error, RowKey, StoredItem};
 
 /// What a read needs of its container.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reader {
     pub(crate) container: ContainerRid,
+    /// The form of its items.
+    pub(crate) body: BodyFormat,
     pub(crate) default_ttl: Option<i32>,
     pub(crate) now_seconds: u64,
     /// The properties that queries see beside those of items.
@@ -21,9 +23,9 @@ pub(crate) struct Reader {
 
 impl Reader {
     pub(crate) fn new(container: &Container, now_seconds: u64) -> Self {
-        let default_ttl = container.spec.default_ttl;
+        let ContainerSpec { body, default_ttl, .. } = container.spec;
         let system = &NoSystemProperties;
-        Self { container: container.rid, default_ttl, now_seconds, system }
+        Self { container: container.rid, body, default_ttl, now_seconds, system }
     }
 }
 

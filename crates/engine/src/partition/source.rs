@@ -344,7 +344,8 @@ impl Item for ScannedRow<'_> {
 
     fn write_json(&self, out: &mut Vec<u8>) {
         self.note_read();
-        self.reader.system.write_item(&self.version(), self.row.body, out);
+        let text = self.row.head.body.json_text(self.row.body);
+        self.reader.system.write_item(&self.version(), &text, out);
     }
 
     fn bytes(&self) -> usize {

@@ -5,7 +5,7 @@
 //! are small and left out on both sides.
 
 use bytes::Bytes;
-use model::{Lsn, PartitionId, json, limits};
+use model::{Lsn, PartitionId};
 use storage::{Dir, KeyRange, View};
 
 use crate::Error;
@@ -82,8 +82,8 @@ fn index_bytes(
     let (mut items, mut bytes) = (0, 0);
     while let Some((key, value)) = cursor.next()? {
         let Some(row) = Row::decode(Bytes::copy_from_slice(value)) else { continue };
-        let Ok(item) = json::parse(&row.body, limits::ITEM_DEPTH_MAX) else { continue };
-        for term in indexes.terms_to_remove(&item.value, row.head.ts).iter() {
+        let Ok(item) = row.head.body.read(b"to count", &row.body) else { continue };
+        for term in indexes.terms_to_remove(&item, row.head.ts).iter() {
             let value = term.value_len(key.len() - 1);
             bytes += (term.entry(row.head.number).len() + value) as u64;
         }
