@@ -2,8 +2,8 @@
 //! frames. It does for them what [`crate::http`] does for HTTP, and no more.
 //!
 //! A connection begins with a handshake ([`context`]). Every later frame of a client is a request
-//! ([`frame`]); the connection's owner reads it, passes it to [`Service::serve_frame`] and sends
-//! the answer, in any order.
+//! ([`frame`]); the connection's owner reads it, passes it to [`crate::Service::serve_frame`] and
+//! sends the answer, in any order.
 
 mod answer;
 mod bad_frame;
