@@ -6,9 +6,9 @@ use engine::ops::AnswerLimit;
 use engine::{Container, RequestContext};
 use model::{Charge, limits};
 
+use crate::batch_operations::{self, Results};
 use crate::errors::ApiError;
 use crate::headers::HeaderName;
-use crate::operations::{self, Results};
 use crate::reply::{Reply, Status};
 use crate::request::Request;
 use crate::{Service, partition_key_header, session, system_properties};
@@ -23,7 +23,7 @@ pub(crate) async fn execute(
     if request.flag(HeaderName::BatchContinueOnError) {
         return Err(ApiError::bad_request("A transactional batch can't continue after an error."));
     }
-    let operations = operations::parse(&request.body)?;
+    let operations = batch_operations::parse(&request.body)?;
     for operation in &operations {
         operation.kind()?;
     }

@@ -7,9 +7,9 @@ use engine::ops::{ItemOp, ItemOutcome, OpResult};
 use engine::{Container, RangeId, RequestContext};
 use model::{Charge, PartitionKey};
 
+use crate::batch_operations::{self, Operation};
 use crate::errors::ApiError;
 use crate::headers::HeaderName;
-use crate::operations::{self, Operation};
 use crate::reply::{Reply, Status};
 use crate::request::Request;
 use crate::{Service, partition_key_header, scope, session};
@@ -26,7 +26,7 @@ pub(crate) async fn execute(
 ) -> Result<Reply, ApiError> {
     ctx.session = session::required_lsns(request, service.account().consistency)?;
     ctx.admission.wait_min = WAIT_MIN;
-    let operations = operations::parse(&request.body)?;
+    let operations = batch_operations::parse(&request.body)?;
     let range = scope::range_id(request)?;
     let shared_key = partition_key_header::item_key(container, request)?;
     let prepared: Vec<_> = operations
@@ -39,7 +39,7 @@ pub(crate) async fn execute(
         true => until_failure(service, ctx, container, range, prepared).await?,
         false => each(service, ctx, container, range, prepared).await?,
     };
-    let mut out = operations::Results::new(request);
+    let mut out = batch_operations::Results::new(request);
     let mut status = Status::OK;
     for (result, operation) in results.into_iter().zip(&operations) {
         let result = result.map(|result| match result.outcome {

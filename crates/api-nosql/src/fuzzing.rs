@@ -6,7 +6,7 @@ pub use crate::hybrid_row::{crc32, rewrite_operations, rewrite_results};
 
 /// Reads the operations of a batch or bulk request. Returns their number, if they are valid.
 pub fn operations(body: &[u8]) -> Option<usize> {
-    crate::operations::parse(body).ok().map(|operations| operations.len())
+    crate::batch_operations::parse(body).ok().map(|operations| operations.len())
 }
 
 /// Parses a URL path; true if it names a resource.

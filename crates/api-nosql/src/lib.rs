@@ -15,6 +15,7 @@ mod addresses;
 mod admin_query;
 mod auth;
 mod batch;
+mod batch_operations;
 mod binary_json;
 mod bulk;
 mod change_feed;
@@ -38,7 +39,7 @@ mod observe;
 mod offers;
 mod opaque;
 mod operation;
-mod operations;
+
 mod partition_key_header;
 mod partition_key_ranges;
 mod patch;

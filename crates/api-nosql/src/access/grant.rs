@@ -14,7 +14,9 @@ use crate::headers::HeaderName;
 use crate::operation::Operation;
 use crate::permissions::{Child, Permission};
 use crate::request::Request;
-use crate::{Service, items, operations, partition_key_header, payload, resolve, scope, scripts};
+use crate::{
+    Service, batch_operations, items, partition_key_header, payload, resolve, scope, scripts,
+};
 
 /// A permission that the caller has proved to hold.
 #[derive(Debug)]
@@ -265,7 +267,7 @@ fn has_keys_of_bulk(
         let key = partition_key_header::whole(definition, text);
         key.is_ok_and(|key| begins_with(&key, granted))
     };
-    let Ok(operations) = operations::parse(&request.body) else { return false };
+    let Ok(operations) = batch_operations::parse(&request.body) else { return false };
     operations.iter().all(|operation| match &operation.partition_key {
         Some(own) => is_granted(own.as_bytes()),
         None => is_given,

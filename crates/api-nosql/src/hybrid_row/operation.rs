@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use super::read::Rows;
 use super::schema::OPERATION;
 use super::{Row, Scalar};
+use crate::batch_operations::Operation;
 use crate::errors::ApiError;
-use crate::operations::Operation;
 use crate::payload;
 
 /// Items, the only resources in batches.
