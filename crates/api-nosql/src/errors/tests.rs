@@ -14,7 +14,7 @@ use super::*;
 #[test]
 fn the_table_of_kinds_is_the_golden_one() {
     let mut table = String::from(
-        "# How each kind of error is spelled, one column per API.\n\
+        "# What the NoSQL API answers to each kind of error.\n\
          # kind | NoSQL: status substatus code\n",
     );
     for kind in ErrorKind::ALL {
