@@ -25,7 +25,7 @@ const VALUE_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// Rows of several ranges in the order of their numbers.
 pub(crate) struct NumberedRows<'v> {
-    parts: Vec<Part<'v>>,
+    ranges: Vec<RangeRows<'v>>,
     limits: ScanLimits<'v>,
     /// The least number that is returned.
     from: u64,
@@ -42,12 +42,12 @@ pub(crate) struct NumberedRows<'v> {
 }
 
 /// The rows of one range.
-struct Part<'v> {
+struct RangeRows<'v> {
     context: ScanContext<'v>,
-    rows: PartRows,
+    rows: RangeRowSource,
 }
 
-enum PartRows {
+enum RangeRowSource {
     /// All of them between two keys.
     Scanned(Vec<u8>, Vec<u8>),
     /// Those that an index named.
@@ -57,7 +57,7 @@ enum PartRows {
 /// A row whose turn comes.
 struct Kept {
     number: u64,
-    part: usize,
+    range: usize,
     identity: Range<usize>,
     value: Option<Range<usize>>,
 }
@@ -79,7 +79,7 @@ impl<'v> NumberedRows<'v> {
             RowPosition::Start | RowPosition::Item { .. } | RowPosition::Key { .. } => 0,
         };
         Self {
-            parts: Vec::new(),
+            ranges: Vec::new(),
             limits,
             from,
             kept: Vec::new(),
@@ -94,13 +94,13 @@ impl<'v> NumberedRows<'v> {
 
     /// Adds the rows of a range between two keys.
     pub(crate) fn add_rows(&mut self, context: ScanContext<'v>, lo: &[u8], hi: &[u8]) {
-        let rows = PartRows::Scanned(lo.to_vec(), hi.to_vec());
-        self.parts.push(Part { context, rows });
+        let rows = RangeRowSource::Scanned(lo.to_vec(), hi.to_vec());
+        self.ranges.push(RangeRows { context, rows });
     }
 
     /// Adds the rows of a range that an index named.
     pub(crate) fn add_postings(&mut self, context: ScanContext<'v>, postings: Vec<Posting>) {
-        self.parts.push(Part { context, rows: PartRows::PostingList(postings) });
+        self.ranges.push(RangeRows { context, rows: RangeRowSource::PostingList(postings) });
     }
 
     /// Reads the heads of all rows, and keeps those that come next.
@@ -108,18 +108,19 @@ impl<'v> NumberedRows<'v> {
         self.kept.clear();
         self.bytes.clear();
         (self.next, self.left_out) = (0, None);
-        let parts = std::mem::take(&mut self.parts);
-        let loaded = parts.iter().enumerate().try_for_each(|(at, part)| self.load_part(at, part));
-        self.parts = parts;
+        let ranges = std::mem::take(&mut self.ranges);
+        let loaded =
+            ranges.iter().enumerate().try_for_each(|(at, range)| self.load_range(at, range));
+        self.ranges = ranges;
         loaded?;
         self.kept.sort_unstable_by_key(|kept| kept.number);
         Ok(())
     }
 
-    fn load_part(&mut self, at: usize, part: &Part<'v>) -> Result<(), Error> {
-        match &part.rows {
-            PartRows::Scanned(lo, hi) => {
-                let ScanContext { view, partition, reader, .. } = part.context;
+    fn load_range(&mut self, at: usize, range: &RangeRows<'v>) -> Result<(), Error> {
+        match &range.rows {
+            RangeRowSource::Scanned(lo, hi) => {
+                let ScanContext { view, partition, reader, .. } = range.context;
                 let mut cursor = view.scan(partition, KeyRange::half_open(lo, hi), Dir::Fwd)?;
                 let mut passed = 0;
                 while let Some((key, value)) = cursor.next()? {
@@ -134,7 +135,7 @@ impl<'v> NumberedRows<'v> {
                     }
                 }
             }
-            PartRows::PostingList(postings) => {
+            RangeRowSource::PostingList(postings) => {
                 for Posting { number, identity } in postings {
                     if self.is_wanted(*number) {
                         self.keep(*number, at, identity, None);
@@ -149,12 +150,12 @@ impl<'v> NumberedRows<'v> {
         number >= self.from && self.left_out.is_none_or(|greatest| number <= greatest)
     }
 
-    fn keep(&mut self, number: u64, part: usize, identity: &[u8], value: Option<&[u8]>) {
+    fn keep(&mut self, number: u64, range: usize, identity: &[u8], value: Option<&[u8]>) {
         let identity = self.push(identity);
         let value = value
             .filter(|value| self.bytes.len() + value.len() <= VALUE_BYTES_MAX)
             .map(|value| self.push(value));
-        self.kept.push(Kept { number, part, identity, value });
+        self.kept.push(Kept { number, range, identity, value });
         if self.kept.len() > KEPT_MAX || self.bytes.len() > KEPT_BYTES_MAX {
             self.leave_out_half();
         }
@@ -192,8 +193,8 @@ impl<'v> NumberedRows<'v> {
     /// Moves to the next row.
     fn advance(&mut self) -> Result<NextNumbered, Error> {
         loop {
-            let is_over = match self.parts.first() {
-                Some(part) => self.limits.is_over(self.passed, part.context.stats)?,
+            let is_over = match self.ranges.first() {
+                Some(range) => self.limits.is_over(self.passed, range.context.stats)?,
                 None => false,
             };
             if is_over {
@@ -217,7 +218,7 @@ impl<'v> NumberedRows<'v> {
             self.next += 1;
             self.limits.next_row();
             self.last = Some(kept.number);
-            let context = self.parts[kept.part].context;
+            let context = self.ranges[kept.range].context;
             if kept.value.is_some() {
                 context.stats.count_scanned();
                 return Ok(NextNumbered::Kept(self.next - 1));
@@ -241,9 +242,9 @@ impl<'v> NumberedRows<'v> {
     }
 
     fn row(&self, at: usize) -> Result<ScannedRow<'_>, Error> {
-        let Kept { part, identity, value, .. } = &self.kept[at];
+        let Kept { range, identity, value, .. } = &self.kept[at];
         let value = value.clone().unwrap_or_default();
-        let context = &self.parts[*part].context;
+        let context = &self.ranges[*range].context;
         ScannedRow::read(context, &self.bytes[identity.clone()], &self.bytes[value])
     }
 }

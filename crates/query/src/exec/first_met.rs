@@ -14,18 +14,15 @@ use crate::group::Group;
 use crate::plan::Grouping;
 use crate::{Budget, EvalError};
 
-use super::sorted_groups::{KeyedRow, for_each_key, write_group};
+use super::sorted_groups::{KeyedRow, RowOrdinal, for_each_key, write_group};
 use super::{
     Item, Output, PAGE_MEMORY_BYTES_MAX, PageContext, PageEnd, Position, RowPosition, check_kept,
 };
 
-/// Where a group or row was first met: the number of the item, and which of its rows.
-type Place = (u64, u64);
-
 /// The groups or rows of the page so far.
 pub(super) struct FirstMet {
-    /// The first place that earlier pages have not seen, in the range in which the page begins.
-    start: Option<Place>,
+    /// The first that earlier pages have not seen, in the range in which the page begins.
+    start: Option<RowOrdinal>,
     at: RowPosition,
     /// The number of the range that items are taken from; `None` before the first.
     range: Option<usize>,
@@ -57,14 +54,14 @@ enum Known {
     /// An earlier page has returned it.
     Returned,
     /// It is first met outside the scope.
-    Elsewhere(Place),
+    Elsewhere(RowOrdinal),
     /// It is this entry of the page.
     Entry(usize),
 }
 
 struct Entry {
     range: usize,
-    place: Place,
+    ordinal: RowOrdinal,
     content: Content,
 }
 
@@ -118,9 +115,9 @@ impl FirstMet {
         let mut row = 0;
         let value = item.read(&context.required.to_order)?;
         for_each_key(context, &value, &mut |key, content, budget| {
-            let place = (number, row);
+            let ordinal = (number, row);
             row += 1;
-            self.add(grouping, place, key, content, budget)
+            self.add(grouping, ordinal, key, content, budget)
         })?;
         Ok(())
     }
@@ -128,16 +125,16 @@ impl FirstMet {
     fn add(
         &mut self,
         grouping: Option<&Grouping>,
-        place: Place,
+        ordinal: RowOrdinal,
         key: Vec<u8>,
         content: KeyedRow<'_>,
         budget: &Budget,
     ) -> Result<(), EvalError> {
         let range = self.range.unwrap_or(0);
-        let is_before_start = self.start.is_some_and(|start| place < start);
+        let is_before_start = self.start.is_some_and(|start| ordinal < start);
         let is_returned = match self.marks {
             Some(Marks::All) => true,
-            Some(Marks::Elsewhere) if !is_before_start => return self.note_elsewhere(place, key),
+            Some(Marks::Elsewhere) if !is_before_start => return self.note_elsewhere(ordinal, key),
             Some(Marks::Elsewhere) => true,
             None => self.is_begun && is_before_start,
         };
@@ -151,9 +148,9 @@ impl FirstMet {
             Some(Known::Returned | Known::Entry(_)) | None => None,
         };
         let known = self.known.get(&key).filter(|_| elsewhere.is_none());
-        let place = match elsewhere {
-            Some(elsewhere) if self.is_begun => place.min(elsewhere),
-            Some(_) | None => place,
+        let ordinal = match elsewhere {
+            Some(elsewhere) if self.is_begun => ordinal.min(elsewhere),
+            Some(_) | None => ordinal,
         };
         match (known, content, grouping) {
             (Some(Known::Returned | Known::Elsewhere(_)), ..) => {}
@@ -172,36 +169,36 @@ impl FirstMet {
                 let mut group = Group::new(grouping, keys);
                 group.add(grouping, row, budget)?;
                 self.bytes += group.bytes();
-                self.insert(range, place, key, Content::Group(group));
+                self.insert(range, ordinal, key, Content::Group(group));
             }
             (None, KeyedRow::Row(value), _) => {
                 let mut row = Vec::with_capacity(64);
                 json::write(&value, &mut row);
                 self.bytes += row.len();
-                self.insert(range, place, key, Content::Row(row));
+                self.insert(range, ordinal, key, Content::Row(row));
             }
             (None, KeyedRow::Group { .. }, None) => {}
         }
         check_kept(self.bytes)
     }
 
-    fn note_elsewhere(&mut self, place: Place, key: Vec<u8>) -> Result<(), EvalError> {
+    fn note_elsewhere(&mut self, ordinal: RowOrdinal, key: Vec<u8>) -> Result<(), EvalError> {
         self.keeps_all = true;
         let bytes = key.len();
         match self.known.entry(key).or_insert_with(|| {
             self.bytes += bytes;
-            Known::Elsewhere(place)
+            Known::Elsewhere(ordinal)
         }) {
-            Known::Elsewhere(first) => *first = place.min(*first),
+            Known::Elsewhere(first) => *first = ordinal.min(*first),
             Known::Returned | Known::Entry(_) => {}
         }
         check_kept(self.bytes)
     }
 
-    fn insert(&mut self, range: usize, place: Place, key: Vec<u8>, content: Content) {
+    fn insert(&mut self, range: usize, ordinal: RowOrdinal, key: Vec<u8>, content: Content) {
         self.bytes += key.len();
         self.known.insert(key, Known::Entry(self.entries.len()));
-        self.entries.push(Entry { range, place, content });
+        self.entries.push(Entry { range, ordinal, content });
     }
 
     fn is_complete(&self) -> bool {
@@ -216,9 +213,9 @@ impl FirstMet {
     ) -> Result<PageEnd, EvalError> {
         let mut entries = std::mem::take(&mut self.entries);
         if self.keeps_all {
-            entries.sort_by_key(|entry| (entry.range, entry.place));
+            entries.sort_by_key(|entry| (entry.range, entry.ordinal));
         }
-        for Entry { range, place: (number, row), content } in entries {
+        for Entry { range, ordinal: (number, row), content } in entries {
             if out.is_satisfied() {
                 return Ok(PageEnd::Satisfied);
             }

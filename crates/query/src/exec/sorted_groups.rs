@@ -20,7 +20,7 @@ use super::{
 /// The groups or rows of the page so far.
 pub(super) struct SortedGroups {
     start: Start,
-    entries: BTreeMap<Vec<u8>, (Place, Entry)>,
+    entries: BTreeMap<Vec<u8>, (RowOrdinal, Entry)>,
     entries_max: usize,
     bytes: usize,
     has_more: bool,
@@ -28,7 +28,7 @@ pub(super) struct SortedGroups {
 }
 
 /// Where a group or row was first met: the number of the item, and which of its rows.
-type Place = (u64, u64);
+pub(super) type RowOrdinal = (u64, u64);
 
 enum Entry {
     Group(Group),
@@ -107,9 +107,9 @@ impl SortedGroups {
         let grouping = context.plan.select().grouping();
         let mut row = 0;
         for_each_key(context, item, &mut |key, content, budget| {
-            let place = (number, row);
+            let ordinal = (number, row);
             row += 1;
-            self.add(grouping, place, key, content, budget)
+            self.add(grouping, ordinal, key, content, budget)
         })
     }
 
@@ -150,7 +150,7 @@ impl SortedGroups {
     fn add(
         &mut self,
         grouping: Option<&Grouping>,
-        place: Place,
+        ordinal: RowOrdinal,
         key: Vec<u8>,
         content: KeyedRow<'_>,
         budget: &Budget,
@@ -164,7 +164,7 @@ impl SortedGroups {
             return Ok(());
         }
         let known = self.entries.get_mut(&key).map(|(first, entry)| {
-            *first = place.min(*first);
+            *first = ordinal.min(*first);
             entry
         });
         match (known, content, grouping) {
@@ -177,13 +177,13 @@ impl SortedGroups {
                 let mut group = Group::new(grouping, keys);
                 group.add(grouping, row, budget)?;
                 self.bytes += group.bytes() + key.len();
-                self.entries.insert(key, (place, Entry::Group(group)));
+                self.entries.insert(key, (ordinal, Entry::Group(group)));
             }
             (None, KeyedRow::Row(value), _) => {
                 let mut row = Vec::with_capacity(64);
                 json::write(&value, &mut row);
                 self.bytes += row.len() + key.len();
-                self.entries.insert(key, (place, Entry::Row(row)));
+                self.entries.insert(key, (ordinal, Entry::Row(row)));
             }
             _ => {}
         }
@@ -228,8 +228,8 @@ impl SortedGroups {
         let takes_some = clauses.top.is_some() || clauses.window.is_some();
         let is_all = !self.start.is_set() && !self.has_more && !takes_some;
         out.note_places(is_all && clauses.order.is_empty());
-        for (key, (place, entry)) in std::mem::take(&mut self.entries) {
-            out.set_place(place);
+        for (key, (ordinal, entry)) in std::mem::take(&mut self.entries) {
+            out.set_place(ordinal);
             if out.is_satisfied() {
                 return Ok(PageEnd::Satisfied);
             }
