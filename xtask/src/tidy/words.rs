@@ -22,6 +22,7 @@ const NAMES: &[(&str, &str)] = &[
     ("Patience", "Deadline or ScanBudget"),
     ("RowShelf", "StoredRows"),
     ("Seat", "AssignedConnection"),
+    ("Seen", "ScanStats, or what it has observed"),
     ("ShapeWalk", "ShapeScan"),
     ("Shelf", "RowLookup"),
     ("Stretch", "ScanRange"),
