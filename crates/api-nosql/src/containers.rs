@@ -38,7 +38,7 @@ pub(crate) async fn feed(
             let engine = service.engine();
             let throughput = offers::requested_throughput(engine, new, request)?;
             // Boxed, because hardly any request needs the memory of this future.
-            let created = engine.create_container(database.rid, spec, throughput);
+            let created = engine.create_container(ctx, database.rid, spec, throughput);
             let container = Box::pin(created).await?;
             note_positions(ctx, &container);
             let value = to_value(&container, request);
@@ -92,7 +92,7 @@ pub(crate) async fn container(
             let body = resource::parse_body(request)?;
             let spec = policy::replacement(container, &body, request.client_version())?;
             let engine = service.engine();
-            let replaced = engine.replace_container(container.rid, spec, request.if_match());
+            let replaced = engine.replace_container(ctx, container.rid, spec, request.if_match());
             let replaced = Box::pin(replaced).await?;
             note_positions(ctx, &replaced);
             let value = to_value(&replaced, request);
@@ -100,7 +100,7 @@ pub(crate) async fn container(
         }
         Verb::Delete => {
             ctx.served.charge += resource::WRITE_CHARGE;
-            service.engine().delete_container(container.rid, request.if_match()).await?;
+            service.engine().delete_container(ctx, container.rid, request.if_match()).await?;
             Ok(Reply::no_content())
         }
         Verb::Head => {

@@ -55,7 +55,7 @@ pub(crate) async fn database(
         }
         Verb::Delete => {
             ctx.served.charge += resource::WRITE_CHARGE;
-            service.engine().delete_database(database.rid, request.if_match()).await?;
+            service.engine().delete_database(ctx, database.rid, request.if_match()).await?;
             Ok(Reply::no_content())
         }
         Verb::Head | Verb::Post | Verb::Put | Verb::Patch | Verb::Other => {
@@ -74,7 +74,7 @@ async fn create(
     let id = resource::id_of(&body)?;
     let engine = service.engine();
     let throughput = offers::requested_throughput(engine, NewSubject::Database, request)?;
-    let database = engine.create_database(id, throughput).await?;
+    let database = engine.create_database(ctx, id, throughput).await?;
     Ok(Reply::created(resource::body(&to_value(&database))).etag(etag(&database)))
 }
 

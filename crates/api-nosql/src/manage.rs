@@ -57,13 +57,13 @@ impl Service {
         throughput: Option<Throughput>,
     ) -> Result<Arc<Database>, ManagementError> {
         self.check_faults(Operation::Database, None)?;
-        Ok(self.engine().create_database(id, throughput).await?)
+        Ok(self.engine().create_database(&self.operator_context(), id, throughput).await?)
     }
 
     /// Deletes a database and everything in it.
     pub async fn delete_database(&self, database: &Database) -> Result<(), ManagementError> {
         self.check_faults(Operation::Database, None)?;
-        Ok(self.engine().delete_database(database.rid, None).await?)
+        Ok(self.engine().delete_database(&self.operator_context(), database.rid, None).await?)
     }
 
     /// Creates a container from its description: the JSON object of the wire, without unknown
@@ -83,13 +83,16 @@ impl Service {
             &body,
             ClientVersion::Current,
         )?;
-        Ok(self.engine().create_container(database.rid, spec, throughput).await?)
+        Ok(self
+            .engine()
+            .create_container(&self.operator_context(), database.rid, spec, throughput)
+            .await?)
     }
 
     /// Deletes a container and its items.
     pub async fn delete_container(&self, container: &Container) -> Result<(), ManagementError> {
         self.check_faults(Operation::Container, Some(container))?;
-        Ok(self.engine().delete_container(container.rid, None).await?)
+        Ok(self.engine().delete_container(&self.operator_context(), container.rid, None).await?)
     }
 
     /// Changes the throughput of a database or container.
@@ -99,7 +102,7 @@ impl Service {
         throughput: Throughput,
     ) -> Result<(), ManagementError> {
         self.check_faults(Operation::Offer, None)?;
-        self.engine().replace_offer(offer.rid, throughput).await?;
+        self.engine().replace_offer(&self.operator_context(), offer.rid, throughput).await?;
         Ok(())
     }
 

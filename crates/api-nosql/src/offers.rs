@@ -89,7 +89,7 @@ pub(crate) async fn offer(
         }
         Verb::Put => {
             ctx.served.charge += resource::WRITE_CHARGE;
-            replace(service.engine(), offer, request).await
+            replace(service.engine(), ctx, offer, request).await
         }
         Verb::Head | Verb::Post | Verb::Patch | Verb::Delete | Verb::Other => {
             Err(ApiError::method_not_allowed())
@@ -97,7 +97,12 @@ pub(crate) async fn offer(
     }
 }
 
-async fn replace(engine: &Engine, offer: &Offer, request: &Request) -> Result<Reply, ApiError> {
+async fn replace(
+    engine: &Engine,
+    ctx: &RequestContext,
+    offer: &Offer,
+    request: &Request,
+) -> Result<Reply, ApiError> {
     let body = resource::parse_body(request)?;
     let rid = offer.rid.to_string();
     if given(&body, "_rid").is_some_and(|given| given.as_str() != Some(&rid)) {
@@ -117,7 +122,7 @@ async fn replace(engine: &Engine, offer: &Offer, request: &Request) -> Result<Re
         }
     };
     let change = OfferChange { throughput, has_minute_budget, if_match: request.if_match() };
-    let replaced = engine.replace_offer(offer.rid, change).await?;
+    let replaced = engine.replace_offer(ctx, offer.rid, change).await?;
     let OfferBounds { minimum, .. } = engine.bounds_of(&replaced, throughput.kind());
     let reply = Reply::ok(resource::body(&to_value(engine, &replaced)))
         .etag(etag(&replaced))

@@ -79,9 +79,11 @@ pub(crate) async fn feed<F: Family>(
             let engine = service.engine();
             let (written, is_new) = match request.flag(HeaderName::IsUpsert) {
                 true => {
-                    engine.upsert_opaque(parent.owner, F::KIND, spec, request.if_match()).await?
+                    engine
+                        .upsert_opaque(ctx, parent.owner, F::KIND, spec, request.if_match())
+                        .await?
                 }
-                false => (engine.create_opaque(parent.owner, F::KIND, spec).await?, true),
+                false => (engine.create_opaque(ctx, parent.owner, F::KIND, spec).await?, true),
             };
             let status = if is_new { Status::CREATED } else { Status::OK };
             Ok(written_reply(status, parent, family, &written))
@@ -121,12 +123,12 @@ pub(crate) async fn one<F: Family>(
             ctx.served.charge += resource::WRITE_CHARGE;
             let spec = family.parse(&resource::parse_body(request)?, Some(found))?;
             let engine = service.engine();
-            let replaced = engine.replace_opaque(found.key, spec, request.if_match()).await?;
+            let replaced = engine.replace_opaque(ctx, found.key, spec, request.if_match()).await?;
             Ok(written_reply(Status::OK, parent, family, &replaced))
         }
         Verb::Delete if F::IS_DELETABLE => {
             ctx.served.charge += resource::WRITE_CHARGE;
-            service.engine().delete_opaque(found.key, request.if_match()).await?;
+            service.engine().delete_opaque(ctx, found.key, request.if_match()).await?;
             Ok(Reply::no_content())
         }
         Verb::Head | Verb::Post | Verb::Patch | Verb::Delete | Verb::Other => {

@@ -61,11 +61,11 @@ pub(crate) async fn script(
         Verb::Put => {
             ctx.served.charge += resource::WRITE_CHARGE;
             let spec = spec_of(kind, request)?;
-            replace(service, script.rid, spec, request).await
+            replace(service, ctx, script.rid, spec, request).await
         }
         Verb::Delete => {
             ctx.served.charge += resource::WRITE_CHARGE;
-            service.engine().delete_script(script.rid, request.if_match()).await?;
+            service.engine().delete_script(ctx, script.rid, request.if_match()).await?;
             Ok(Reply::no_content())
         }
         Verb::Head | Verb::Post | Verb::Patch | Verb::Other => Err(ApiError::method_not_allowed()),
@@ -105,19 +105,20 @@ async fn create(
     if request.flag(HeaderName::IsUpsert)
         && let Some(old) = service.engine().catalog().script(container.rid, kind, &spec.id)
     {
-        return replace(service, old.rid, spec, request).await;
+        return replace(service, ctx, old.rid, spec, request).await;
     }
-    let script = service.engine().create_script(container.rid, kind, spec).await?;
+    let script = service.engine().create_script(ctx, container.rid, kind, spec).await?;
     Ok(Reply::created(resource::body(&to_value(&script))).etag(script.etag()))
 }
 
 async fn replace(
     service: &Service,
+    ctx: &RequestContext,
     rid: ScriptRid,
     spec: ScriptSpec,
     request: &Request,
 ) -> Result<Reply, ApiError> {
-    let script = service.engine().replace_script(rid, spec, request.if_match()).await?;
+    let script = service.engine().replace_script(ctx, rid, spec, request.if_match()).await?;
     Ok(Reply::ok(resource::body(&to_value(&script))).etag(script.etag()))
 }
 

@@ -1,7 +1,7 @@
 //! Stored access policies of a table.
 
-use engine::Container;
 use engine::catalog::{NewOpaque, OpaqueKind, OpaqueOwner};
+use engine::{Container, RequestContext};
 use hyper::StatusCode;
 use model::{Object, Value};
 
@@ -49,6 +49,7 @@ pub(crate) fn get(service: &Service, request: &Request, table: &str) -> Result<R
 /// `PUT /T?comp=acl`.
 pub(crate) async fn set(
     service: &Service,
+    ctx: &RequestContext,
     request: &Request,
     table: &str,
 ) -> Result<Reply, TableError> {
@@ -60,7 +61,7 @@ pub(crate) async fn set(
     };
     let small = NewOpaque { id: name_of(&container), alias: None, body: to_value(&given) };
     let owner = OpaqueOwner::Database(container.rid.database);
-    let stored = service.engine().upsert_opaque(owner, OpaqueKind::Setting, small, None).await;
+    let stored = service.engine().upsert_opaque(ctx, owner, OpaqueKind::Setting, small, None).await;
     stored.map_err(|error| TableError::of_table(error, context.flavour))?;
     Ok(Reply::no_content())
 }
@@ -86,11 +87,11 @@ pub(crate) fn find(service: &Service, container: &Container, id: &str) -> Option
 
 /// Deletes the policies of a deleted table. If that fails it does no harm: no other table has the
 /// same key.
-pub(crate) async fn forget(service: &Service, container: &Container) {
+pub(crate) async fn forget(service: &Service, ctx: &RequestContext, container: &Container) {
     let catalog = service.engine().catalog();
     let owner = OpaqueOwner::Database(container.rid.database);
     if let Some(known) = catalog.opaque(owner, OpaqueKind::Setting, &name_of(container)) {
-        let _ = service.engine().delete_opaque(known.key, None).await;
+        let _ = service.engine().delete_opaque(ctx, known.key, None).await;
     }
 }
 

@@ -1,6 +1,7 @@
 //! Properties and statistics of the service. Logging and metrics settings are only stored and
 //! returned; CORS rules are applied ([`crate::cors`]).
 
+use engine::RequestContext;
 use engine::catalog::{NewOpaque, OpaqueKind, OpaqueOwner};
 use hyper::StatusCode;
 use model::{Object, Value};
@@ -84,17 +85,21 @@ pub(crate) fn get(service: &Service, request: &Request) -> Result<Reply, TableEr
 }
 
 /// `PUT /?restype=service&comp=properties`. Omitted members stay as they are.
-pub(crate) async fn set(service: &Service, request: &Request) -> Result<Reply, TableError> {
+pub(crate) async fn set(
+    service: &Service,
+    ctx: &RequestContext,
+    request: &Request,
+) -> Result<Reply, TableError> {
     let context = &request.context;
     admit(context, RequiredPermission::WriteService)?;
     let root = xml::parse(&request.body, "StorageServiceProperties")?;
     let properties = changed(of(service, context), &root)?;
-    let database = tables::database(service, context).await?;
+    let database = tables::database(service, ctx, context).await?;
     let mut body = Object::new();
     body.insert("xml", Value::from(written(&properties)));
     let small = NewOpaque { id: SETTING_NAME.to_owned(), alias: None, body: body.into() };
     let owner = OpaqueOwner::Database(database);
-    let stored = service.engine().upsert_opaque(owner, OpaqueKind::Setting, small, None).await;
+    let stored = service.engine().upsert_opaque(ctx, owner, OpaqueKind::Setting, small, None).await;
     stored.map_err(|error| TableError::of_table(error, context.flavour))?;
     Ok(Reply::empty(StatusCode::ACCEPTED))
 }

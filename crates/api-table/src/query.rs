@@ -224,7 +224,7 @@ impl EntityQuery<'_> {
                 let listing = scan_range.listing(self.filter, room);
                 let listable = match listing.is_within_one_partition() {
                     true => Ok(()),
-                    false => self.service.make_listable(self.container).await,
+                    false => self.service.make_listable(ctx, self.container).await,
                 };
                 match listable {
                     Ok(()) => match engine.list_in_key_order(ctx, self.container, listing).await {

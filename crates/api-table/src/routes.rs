@@ -19,15 +19,15 @@ pub(crate) async fn route(
     request: &Request,
 ) -> Result<Reply, TableError> {
     match (&request.target, request.verb) {
-        (Target::Service, verb) => of_service(service, request, verb).await,
+        (Target::Service, verb) => of_service(service, ctx, request, verb).await,
         (Target::Tables, Verb::Get) => tables::list(service, request),
-        (Target::Tables, Verb::Post) => Box::pin(tables::create(service, request)).await,
+        (Target::Tables, Verb::Post) => Box::pin(tables::create(service, ctx, request)).await,
         (Target::Table(table), Verb::Get) => tables::get(service, request, table),
         (Target::Table(table), Verb::Delete) => {
-            Box::pin(tables::delete(service, request, table)).await
+            Box::pin(tables::delete(service, ctx, request, table)).await
         }
         (Target::Entities(table), verb) if request.options.get("comp").is_some() => {
-            Box::pin(of_component(service, request, table, verb)).await
+            Box::pin(of_component(service, ctx, request, table, verb)).await
         }
         (Target::Entities(table), Verb::Get) => {
             Box::pin(query::query(service, ctx, request, table)).await
@@ -52,13 +52,18 @@ pub(crate) async fn route(
     }
 }
 
-async fn of_service(service: &Service, request: &Request, verb: Verb) -> Result<Reply, TableError> {
+async fn of_service(
+    service: &Service,
+    ctx: &RequestContext,
+    request: &Request,
+    verb: Verb,
+) -> Result<Reply, TableError> {
     if !request.options.is("restype", "service") {
         return Err(TableError::invalid_query_parameter());
     }
     match (request.options.get("comp"), verb) {
         (Some("properties"), Verb::Get) => properties::get(service, request),
-        (Some("properties"), Verb::Put) => Box::pin(properties::set(service, request)).await,
+        (Some("properties"), Verb::Put) => Box::pin(properties::set(service, ctx, request)).await,
         (Some("stats"), Verb::Get) => {
             properties::stats(request, service.engine().components().clock.now())
         }
@@ -69,13 +74,14 @@ async fn of_service(service: &Service, request: &Request, verb: Verb) -> Result<
 
 async fn of_component(
     service: &Service,
+    ctx: &RequestContext,
     request: &Request,
     table: &str,
     verb: Verb,
 ) -> Result<Reply, TableError> {
     match (request.options.get("comp"), verb) {
         (Some("acl"), Verb::Get) => acl::get(service, request, table),
-        (Some("acl"), Verb::Put) => acl::set(service, request, table).await,
+        (Some("acl"), Verb::Put) => acl::set(service, ctx, request, table).await,
         (Some("acl"), _) => Err(TableError::method_not_allowed()),
         _ if request.context.flavour == Flavour::Cosmos => Err(invalid_url()),
         _ => Err(TableError::invalid_query_parameter()),

@@ -572,12 +572,16 @@ impl Service {
 
     /// Starts a build of the index that lists entities, if a container that another API created
     /// lacks it. The container stays usable meanwhile.
-    pub(crate) async fn make_listable(&self, container: &Container) -> Result<(), engine::Error> {
+    pub(crate) async fn make_listable(
+        &self,
+        ctx: &RequestContext,
+        container: &Container,
+    ) -> Result<(), engine::Error> {
         if stored::has_key_order(container) {
             return Ok(());
         }
         let spec = stored::with_key_order(container);
-        self.engine.replace_container(container.rid, spec, None).await.map(drop)
+        self.engine.replace_container(ctx, container.rid, spec, None).await.map(drop)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use engine::{Container, Throughput};
+use engine::{Container, RequestContext, Throughput};
 use hyper::StatusCode;
 use lang::odata::TableFilter;
 use model::{ErrorKind, Value, json, limits};
@@ -102,7 +102,11 @@ pub(crate) fn get(service: &Service, request: &Request, table: &str) -> Result<R
 }
 
 /// `POST /Tables`.
-pub(crate) async fn create(service: &Service, request: &Request) -> Result<Reply, TableError> {
+pub(crate) async fn create(
+    service: &Service,
+    ctx: &RequestContext,
+    request: &Request,
+) -> Result<Reply, TableError> {
     let context = &request.context;
     context.identity.check(RequiredPermission::CreateTable, None)?;
     let metadata = request.metadata()?;
@@ -112,9 +116,9 @@ pub(crate) async fn create(service: &Service, request: &Request) -> Result<Reply
     if service.find_table(context, &name).is_ok() {
         return Err(TableError::table_exists());
     }
-    let database = database(service, context).await?;
+    let database = database(service, ctx, context).await?;
     let spec = stored::table_spec(&name)?;
-    let created = service.engine().create_container(database, spec, throughput).await;
+    let created = service.engine().create_container(ctx, database, spec, throughput).await;
     created.map_err(|error| of_creation(error, context.flavour))?;
 
     let url = format!("{}/Tables('{name}')", context.service_url);
@@ -140,6 +144,7 @@ pub(crate) fn applied(reply: Reply, preference: Option<Preference>) -> Reply {
 /// `DELETE /Tables('T')`.
 pub(crate) async fn delete(
     service: &Service,
+    ctx: &RequestContext,
     request: &Request,
     table: &str,
 ) -> Result<Reply, TableError> {
@@ -148,15 +153,16 @@ pub(crate) async fn delete(
     names::check_deleted_table(table, context.flavour)?;
     let found = service.find_table(context, table);
     let found = found.map_err(|_| TableError::resource_not_found())?;
-    let deleted = service.engine().delete_container(found.rid, None).await;
+    let deleted = service.engine().delete_container(ctx, found.rid, None).await;
     deleted.map_err(|error| TableError::of_table(error, context.flavour))?;
-    crate::acl::forget(service, &found).await;
+    crate::acl::forget(service, ctx, &found).await;
     Ok(Reply::no_content())
 }
 
 /// The database with the account's tables, created on first use.
 pub(crate) async fn database(
     service: &Service,
+    ctx: &RequestContext,
     context: &TableContext,
 ) -> Result<model::DatabaseRid, TableError> {
     let name = service.database_of(context);
@@ -164,7 +170,7 @@ pub(crate) async fn database(
     if let Some(rid) = known() {
         return Ok(rid);
     }
-    match service.engine().create_database(name, None).await {
+    match service.engine().create_database(ctx, name, None).await {
         Ok(database) => Ok(database.rid),
         // Another request created it first.
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {

@@ -115,9 +115,11 @@ pub async fn run(
     let components = Components::system(tokio::runtime::Handle::current());
     let settings = Settings::default();
     let engine = Engine::open(Arc::clone(&store), components, settings)?;
-    let database = engine.create_database("db", None).await?;
+    let database = engine.create_database(&test_context(), "db", None).await?;
     let throughput = Some(Throughput::Manual(6_000));
-    let container = engine.create_container(database.rid, harness::spec("c"), throughput).await?;
+    let container = engine
+        .create_container(&test_context(), database.rid, harness::spec("c"), throughput)
+        .await?;
     let keys = usize::try_from(options.megabytes)? * 1_000_000 / (ITEM_BYTES * ITEMS_PER_KEY);
     fill(&engine, &container, keys).await?;
     tell(&format!("{} MB stored", container.routing().ranges()[0].bytes() >> 20));
@@ -250,13 +252,16 @@ fn note(count: &AtomicU64, slowest_us: &AtomicU64, began: Instant) {
 async fn split(engine: &Engine, container: &Container) -> anyhow::Result<JobInfo> {
     let range = container.routing().ranges()[0].id;
     let how = Progression::Automatic;
-    let job = engine.start_split(container.rid, range, SplitPoint::ByteMedian, how).await?;
+    let job = engine
+        .start_split(&test_context(), container.rid, range, SplitPoint::ByteMedian, how)
+        .await?;
     finish(engine, job).await
 }
 
 async fn merge(engine: &Engine, container: &Container) -> anyhow::Result<JobInfo> {
     let ranges: Vec<RangeId> = container.routing().ranges().iter().map(|r| r.id).collect();
-    let job = engine.start_merge(container.rid, &ranges, Progression::Automatic).await?;
+    let job =
+        engine.start_merge(&test_context(), container.rid, &ranges, Progression::Automatic).await?;
     finish(engine, job).await
 }
 

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use crate::{Engine, Error};
+use crate::{Engine, Error, RequestContext};
 
 /// Steps between two checks whether a caller still waits.
 const STEPS: u64 = 1024;
@@ -81,6 +81,32 @@ impl StopSignal {
 }
 
 impl Engine {
+    /// An error if the deadline of the request has passed.
+    pub(crate) fn check_deadline(&self, ctx: &RequestContext) -> Result<(), Error> {
+        let now = || self.inner.components.clock.monotonic();
+        match ctx.deadline.is_some_and(|deadline| now() >= deadline) {
+            true => Err(Error::DeadlinePassed),
+            false => Ok(()),
+        }
+    }
+
+    /// Waits for `work` until the deadline of the request.
+    pub(crate) async fn before_deadline<T>(
+        &self,
+        ctx: &RequestContext,
+        work: impl Future<Output = T>,
+    ) -> Result<T, Error> {
+        let Some(deadline) = ctx.deadline else { return Ok(work.await) };
+        let clock = &self.inner.components.clock;
+        tokio::select! {
+            biased;
+            done = work => Ok(done),
+            () = clock.sleep(deadline.saturating_sub(clock.monotonic())) => {
+                Err(Error::DeadlinePassed)
+            }
+        }
+    }
+
     /// Runs `work` as [`Engine::run_blocking`] does. A caller that drops the future cancels it.
     pub(crate) async fn run_cancellable<T: Send + 'static>(
         &self,

@@ -45,7 +45,7 @@ impl Step {
 }
 
 impl Engine {
-    /// Deletes every item that a logical partition has now.
+    /// Deletes every item that a logical partition has now, or as many as the deadline allows.
     pub async fn delete_partition_key(
         &self,
         ctx: &mut RequestContext,
@@ -77,6 +77,7 @@ impl Engine {
             range = now;
             // What is deleted stays deleted: a client that is refused here sends the request again
             // for the rest.
+            self.check_deadline(ctx)?;
             paid = self.try_admit(ctx.admission, &range, Charge::ZERO)?;
             charge = Charge::ZERO;
         }

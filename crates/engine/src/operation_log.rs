@@ -1,5 +1,7 @@
-//! What the log says of single operations: that one failed by the server's fault, or took long.
+//! What the log says of single operations: that one failed by the server's fault, or took long, and
+//! which requests changed the catalog.
 
+use std::fmt::Display;
 use std::time::Duration;
 
 use crate::catalog::Container;
@@ -44,5 +46,16 @@ impl Engine {
                 "an operation took long"
             );
         }
+    }
+
+    /// Logs a change of the catalog, or of a split or merge, that a request made.
+    pub(crate) fn log_change(
+        &self,
+        ctx: &RequestContext,
+        operation: &'static str,
+        subject: &(dyn Display + Sync),
+    ) {
+        let RequestContext { caller, source, activity, .. } = ctx;
+        tracing::info!(operation, %subject, %activity, ?caller, ?source, "a change was made");
     }
 }

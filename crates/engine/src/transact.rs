@@ -106,21 +106,4 @@ impl Engine {
         }
         Err(Error::Overtaken.into())
     }
-
-    /// Waits for `work` until the deadline of the request.
-    async fn before_deadline<T>(
-        &self,
-        ctx: &RequestContext,
-        work: impl Future<Output = T>,
-    ) -> Result<T, Error> {
-        let Some(deadline) = ctx.deadline else { return Ok(work.await) };
-        let clock = &self.inner.components.clock;
-        tokio::select! {
-            biased;
-            done = work => Ok(done),
-            () = clock.sleep(deadline.saturating_sub(clock.monotonic())) => {
-                Err(Error::DeadlinePassed)
-            }
-        }
-    }
 }

@@ -7,7 +7,7 @@ use engine::audit::StoredRow;
 use engine::ops::ItemOp;
 use model::PartitionId;
 use storage::{Dir, Durability, KeyRange, LocalStore, MemoryStore, Op, WriteBatch};
-use testkit::harness::{Harness, body, path, spec};
+use testkit::harness::{Harness, body, path, spec, test_context};
 
 /// A container with a unique key over two ranges, some items, and traces of deleted ones.
 async fn filled() -> (Harness, Arc<dyn LocalStore>) {
@@ -89,7 +89,7 @@ async fn what_lies_in_another_partition_is_noticed() {
 #[tokio::test]
 async fn a_deleted_container_leaves_nothing_but_a_note() {
     let (h, store) = filled().await;
-    h.engine.delete_container(h.find("c").rid, None).await.unwrap();
+    h.engine.delete_container(&test_context(), h.find("c").rid, None).await.unwrap();
     let findings = h.engine.audit().unwrap().findings;
     assert_eq!(findings, Vec::<String>::new());
     while !all_of(store.as_ref(), PartitionId(1)).is_empty() {

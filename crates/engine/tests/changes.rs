@@ -241,13 +241,18 @@ async fn a_prefix_of_a_hierarchical_key_is_a_scope() {
 
 async fn split(h: &Harness, c: &Container, range: RangeId) {
     let how = Progression::Automatic;
-    let job = h.engine.start_split(c.rid, range, SplitPoint::Midpoint, how).await.unwrap();
+    let job = h
+        .engine
+        .start_split(&test_context(), c.rid, range, SplitPoint::Midpoint, how)
+        .await
+        .unwrap();
     assert_eq!(h.engine.finish_job(job.id).await.unwrap().phase, JobPhase::Succeeded);
 }
 
 async fn merge_all(h: &Harness, c: &Container) {
     let ids: Vec<_> = c.routing().ranges().iter().map(|r| r.id).collect();
-    let job = h.engine.start_merge(c.rid, &ids, Progression::Automatic).await.unwrap();
+    let job =
+        h.engine.start_merge(&test_context(), c.rid, &ids, Progression::Automatic).await.unwrap();
     assert_eq!(h.engine.finish_job(job.id).await.unwrap().phase, JobPhase::Succeeded);
 }
 
@@ -443,7 +448,7 @@ async fn a_request_that_waited_goes_by_the_ttl_there_is_now() {
     let short = ContainerSpec { default_ttl: Some(1), ..spec("c") };
     let before = h.container_with(short.clone(), 1).await;
     let long = ContainerSpec { default_ttl: Some(30), ..short };
-    h.engine.replace_container(before.rid, long, None).await.unwrap();
+    h.engine.replace_container(&test_context(), before.rid, long, None).await.unwrap();
     h.create(&before, "a", &item("1", "a")).await.unwrap();
     h.clock.advance(Duration::from_secs(5));
     let mut reader = Reader::new(&h, &before, Scope::All, LatestVersion, ChangesStart::Beginning);
@@ -555,7 +560,10 @@ async fn versions_that_were_let_go_are_not_taken_for_kept_ones() {
     reader.page(MANY).await;
     h.clock.advance(Duration::from_secs(60));
     let replace = async |minutes: u32| {
-        h.engine.replace_container(c.rid, keeping_versions(minutes), None).await.unwrap()
+        h.engine
+            .replace_container(&test_context(), c.rid, keeping_versions(minutes), None)
+            .await
+            .unwrap()
     };
     let off = replace(0).await;
     h.create(&off, "a", &item("unseen", "a")).await.unwrap();
@@ -581,7 +589,10 @@ async fn a_request_that_waited_goes_by_the_retention_there_is_now() {
     reader.page(MANY).await;
     h.create(&before, "a", &item("1", "a")).await.unwrap();
     h.clock.advance(Duration::from_secs(300));
-    h.engine.replace_container(before.rid, keeping_versions(1), None).await.unwrap();
+    h.engine
+        .replace_container(&test_context(), before.rid, keeping_versions(1), None)
+        .await
+        .unwrap();
     assert_eq!(kind_of(reader.try_page(MANY).await), ErrorKind::BadRequest);
 }
 
@@ -654,7 +665,7 @@ async fn versions_over_their_time_are_taken_away() {
     h.clock.advance(Duration::from_secs(100));
     h.create(&c, "a", &item("young", "a")).await.unwrap();
     sweep_until(&h, async || count() == 1).await;
-    h.engine.replace_container(c.rid, keeping_versions(0), None).await.unwrap();
+    h.engine.replace_container(&test_context(), c.rid, keeping_versions(0), None).await.unwrap();
     sweep_until(&h, async || count() == 0).await;
 }
 

@@ -13,7 +13,7 @@ use engine::repartition::{JobPhase, Progression, SplitPoint};
 use engine::{Container, ContainerSpec};
 use model::Lsn;
 use storage::MemoryStore;
-use testkit::harness::{Harness, body, spec, string_key};
+use testkit::harness::{Harness, body, spec, string_key, test_context};
 use testkit::properties::TestProperties;
 
 const WRITERS: u64 = 4;
@@ -41,10 +41,10 @@ async fn reshape(h: Arc<Harness>, c: Arc<Container>, is_over: Arc<AtomicBool>) -
         let how = Progression::Automatic;
         let job = if ids.len() < 4 && jobs % 5 != 4 {
             let range = ids[jobs % ids.len()];
-            h.engine.start_split(c.rid, range, SplitPoint::Midpoint, how).await
+            h.engine.start_split(&test_context(), c.rid, range, SplitPoint::Midpoint, how).await
         } else {
             let at = jobs % (ids.len() - 1).max(1);
-            h.engine.start_merge(c.rid, &ids[at..ids.len().min(at + 2)], how).await
+            h.engine.start_merge(&test_context(), c.rid, &ids[at..ids.len().min(at + 2)], how).await
         };
         let ended = h.engine.finish_job(job.unwrap().id).await.unwrap();
         assert_eq!(ended.phase, JobPhase::Succeeded);

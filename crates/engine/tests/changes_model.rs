@@ -275,6 +275,7 @@ impl Run {
                 .harness
                 .engine
                 .start_split(
+                    &test_context(),
                     self.container.rid,
                     range,
                     SplitPoint::Midpoint,
@@ -292,7 +293,11 @@ impl Run {
             let at = usize::from(choice) % (ranges.len() - 1);
             let pair: [RangeId; 2] = [ranges[at].id, ranges[at + 1].id];
             let how = Progression::Automatic;
-            let started = self.harness.engine.start_merge(self.container.rid, &pair, how).await;
+            let started = self
+                .harness
+                .engine
+                .start_merge(&test_context(), self.container.rid, &pair, how)
+                .await;
             self.finish(started.unwrap().id).await;
         }
     }

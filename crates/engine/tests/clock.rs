@@ -12,7 +12,7 @@ use engine::{Container, ContainerSpec, Error, InvalidRequest, RangeId, Settings,
 use model::{ErrorKind, PartitionId};
 use storage::{Dir, EmbeddedOptions, EmbeddedStore, KeyRange};
 use testkit::clock::ManualClock;
-use testkit::harness::{Harness, START_SECONDS, body, spec};
+use testkit::harness::{Harness, START_SECONDS, body, spec, test_context};
 
 use ChangesMode::{AllVersionsAndDeletes, LatestVersion};
 
@@ -289,9 +289,17 @@ async fn a_reader_of_a_clock_that_was_ahead_is_told_of_what_was_trimmed_since() 
         h.clock.set(START_SECONDS + DAY);
         reader
     };
-    let off = h.engine.replace_container(c.rid, keeping_versions(0), None).await.unwrap();
+    let off = h
+        .engine
+        .replace_container(&test_context(), c.rid, keeping_versions(0), None)
+        .await
+        .unwrap();
     create(&h, &off, "3").await;
-    let on = h.engine.replace_container(c.rid, keeping_versions(5), None).await.unwrap();
+    let on = h
+        .engine
+        .replace_container(&test_context(), c.rid, keeping_versions(5), None)
+        .await
+        .unwrap();
     create(&h, &on, "4").await;
     let refused = versions_after(&h, &on, &reader).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::BadRequest);
@@ -312,14 +320,18 @@ async fn what_was_trimmed_is_known_after_a_split_and_a_merge() {
     pass_until(&h, 60, || entries_of(&h, 1, VERSIONS) == 0).await;
     h.clock.set(START_SECONDS + 10);
     let whole = Progression::Automatic;
-    let job = h.engine.start_split(c.rid, RangeId(0), SplitPoint::Midpoint, whole).await.unwrap();
+    let job = h
+        .engine
+        .start_split(&test_context(), c.rid, RangeId(0), SplitPoint::Midpoint, whole)
+        .await
+        .unwrap();
     finish(&h, job.id).await;
     create(&h, &h.find("c"), "later").await;
     assert!(versions_after(&h, &c, &reader).await.is_err());
     assert_eq!(versions_after(&h, &c, &young).await.unwrap(), 1);
     let c = h.find("c");
     let ranges: Vec<_> = c.routing().ranges().iter().map(|range| range.id).collect();
-    let job = h.engine.start_merge(c.rid, &ranges, whole).await.unwrap();
+    let job = h.engine.start_merge(&test_context(), c.rid, &ranges, whole).await.unwrap();
     finish(&h, job.id).await;
     assert!(versions_after(&h, &c, &reader).await.is_err());
     assert_eq!(versions_after(&h, &c, &young).await.unwrap(), 1);

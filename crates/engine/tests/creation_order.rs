@@ -101,12 +101,20 @@ fn numbers(of: impl Iterator<Item = usize>) -> Vec<String> {
 
 async fn split(h: &Harness, c: &Container, range: RangeId) {
     let how = Progression::Automatic;
-    let job = h.engine.start_split(c.rid, range, SplitPoint::Midpoint, how).await.expect("a split");
+    let job = h
+        .engine
+        .start_split(&test_context(), c.rid, range, SplitPoint::Midpoint, how)
+        .await
+        .expect("a split");
     assert_eq!(h.engine.finish_job(job.id).await.expect("a job").phase, JobPhase::Succeeded);
 }
 
 async fn merge(h: &Harness, c: &Container, ranges: &[RangeId]) {
-    let job = h.engine.start_merge(c.rid, ranges, Progression::Automatic).await.expect("a merge");
+    let job = h
+        .engine
+        .start_merge(&test_context(), c.rid, ranges, Progression::Automatic)
+        .await
+        .expect("a merge");
     assert_eq!(h.engine.finish_job(job.id).await.expect("a job").phase, JobPhase::Succeeded);
 }
 
@@ -380,7 +388,7 @@ proptest! {
                     Step::Split(which) => {
                         let ids = ranges(&c);
                         let (id, how) = (ids[which % ids.len()], Progression::Automatic);
-                        let job = h.engine.start_split(c.rid, id, SplitPoint::Midpoint, how).await;
+                        let job = h.engine.start_split(&test_context(), c.rid, id, SplitPoint::Midpoint, how).await;
                         if let Ok(job) = job {
                             h.engine.finish_job(job.id).await.expect("a job");
                         }

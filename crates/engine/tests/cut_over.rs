@@ -70,15 +70,18 @@ async fn new_partitions_have_their_share_before_anybody_can_reach_them() {
     };
     let settings = Settings { throttling: Throttling::On, ..Settings::default() };
     let engine = Engine::open(Arc::new(MemoryStore::new()), components, settings).unwrap();
-    let rid = engine.create_database("db", None).await.unwrap().rid;
+    let rid = engine.create_database(&test_context(), "db", None).await.unwrap().rid;
     let throughput = Some(Throughput::Manual(400));
-    let c = engine.create_container(rid, spec("c"), throughput).await.unwrap();
+    let c = engine.create_container(&test_context(), rid, spec("c"), throughput).await.unwrap();
     assert!(clock.watched.set((engine.clone(), Arc::clone(&c))).is_ok());
     let how = Progression::Automatic;
-    let job = engine.start_split(c.rid, RangeId(0), SplitPoint::Midpoint, how).await.unwrap();
+    let job = engine
+        .start_split(&test_context(), c.rid, RangeId(0), SplitPoint::Midpoint, how)
+        .await
+        .unwrap();
     assert_eq!(engine.finish_job(job.id).await.unwrap().phase, JobPhase::Succeeded);
     let both: Vec<_> = c.routing().ranges().iter().map(|r| r.id).collect();
-    let job = engine.start_merge(c.rid, &both, how).await.unwrap();
+    let job = engine.start_merge(&test_context(), c.rid, &both, how).await.unwrap();
     assert_eq!(engine.finish_job(job.id).await.unwrap().phase, JobPhase::Succeeded);
     assert!(clock.looks.load(Ordering::SeqCst) > 0);
     assert_eq!(clock.without_share.load(Ordering::SeqCst), 0);
@@ -131,7 +134,11 @@ async fn a_key_is_deleted_where_it_is_by_then() {
     let (open, opened) = mpsc::channel();
     *store.hooks.held.lock().unwrap() = Some(Held { pass: 2, reached, opened });
     let how = Progression::Automatic;
-    let job = h.engine.start_split(c.rid, RangeId(0), SplitPoint::ByteMedian, how).await.unwrap();
+    let job = h
+        .engine
+        .start_split(&test_context(), c.rid, RangeId(0), SplitPoint::ByteMedian, how)
+        .await
+        .unwrap();
     is_reached.await.unwrap();
 
     let ctx = &mut test_context();

@@ -52,7 +52,7 @@ fn policy(included: &[&[&str]], excluded: &[&[&str]], composites: &[&[&str]]) ->
 
 async fn change_policy(h: &Harness, c: &Container, indexing: IndexingPolicy) -> Arc<Container> {
     let spec = ContainerSpec { indexing, ..c.spec.clone() };
-    h.engine.replace_container(c.rid, spec, None).await.expect("a new policy")
+    h.engine.replace_container(&test_context(), c.rid, spec, None).await.expect("a new policy")
 }
 
 /// Waits until the entries fit the policy.
@@ -133,7 +133,8 @@ async fn entries_move_with_their_items() {
     let c = h.container("c", 1).await;
     fill(&h, &c, 1).await;
     let how = Progression::Automatic;
-    let job = h.engine.start_split(c.rid, RangeId(0), SplitPoint::ByteMedian, how).await;
+    let job =
+        h.engine.start_split(&test_context(), c.rid, RangeId(0), SplitPoint::ByteMedian, how).await;
     let changed =
         change_policy(&h, &c, policy(&[&["tags"], &["n"]], &[&[]], &[&["n", "id"]])).await;
     fill(&h, &changed, 2).await;
@@ -142,7 +143,7 @@ async fn entries_move_with_their_items() {
     audit(&h);
     let ranges: Vec<_> = c.routing().ranges().iter().map(|r| r.id).collect();
     assert_eq!(ranges.len(), 2);
-    let job = h.engine.start_merge(c.rid, &ranges, how).await.expect("a merge");
+    let job = h.engine.start_merge(&test_context(), c.rid, &ranges, how).await.expect("a merge");
     fill(&h, &changed, 3).await;
     h.engine.finish_job(job.id).await.expect("a job");
     audit(&h);
@@ -172,7 +173,7 @@ async fn a_rebuild_that_is_overtaken_goes_on_with_the_newest_policy() {
     audit(&h);
     change_policy(&h, &c, IndexingPolicy::default()).await;
     tokio::task::yield_now().await;
-    h.engine.delete_container(c.rid, None).await.expect("a delete");
+    h.engine.delete_container(&test_context(), c.rid, None).await.expect("a delete");
     change_policy(&h, &other, IndexingPolicy::none()).await;
     rebuilt(&h, &other).await;
     audit(&h);

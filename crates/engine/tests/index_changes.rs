@@ -36,7 +36,7 @@ fn other_policy() -> IndexingPolicy {
 
 async fn change_policy(h: &Harness, c: &Container, indexing: IndexingPolicy) {
     let spec = ContainerSpec { indexing, ..c.spec.clone() };
-    h.engine.replace_container(c.rid, spec, None).await.expect("a new policy");
+    h.engine.replace_container(&test_context(), c.rid, spec, None).await.expect("a new policy");
 }
 
 /// Longer than any rebuild of a few items takes.
@@ -164,7 +164,8 @@ async fn a_policy_is_applied_though_its_caller_went_away() {
     let c = fill(&h, spec("c")).await;
     let spec = ContainerSpec { indexing: other_policy(), ..c.spec.clone() };
     store.hooks.set_open(false);
-    let mut change = Box::pin(h.engine.replace_container(c.rid, spec, None));
+    let ctx = &test_context();
+    let mut change = Box::pin(h.engine.replace_container(ctx, c.rid, spec, None));
     let mut context = Context::from_waker(Waker::noop());
     assert!(change.as_mut().poll(&mut context).is_pending());
     drop(change);

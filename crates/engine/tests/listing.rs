@@ -134,7 +134,13 @@ async fn a_split_between_two_pages_changes_nothing() {
         let first = page(&h, &c, listing.clone()).await;
         let job = h
             .engine
-            .start_split(c.rid, RangeId(0), SplitPoint::ByteMedian, Progression::Automatic)
+            .start_split(
+                &test_context(),
+                c.rid,
+                RangeId(0),
+                SplitPoint::ByteMedian,
+                Progression::Automatic,
+            )
             .await
             .expect("a split");
         h.engine.finish_job(job.id).await.expect("a job");
@@ -152,7 +158,7 @@ async fn ask_for_key_order(h: &Harness, c: &Container) {
     let mut spec = c.spec.clone();
     spec.indexing.is_on = true;
     spec.indexing.composites.extend(key_order(&spec.partition_key));
-    h.engine.replace_container(c.rid, spec, None).await.expect("another policy");
+    h.engine.replace_container(&test_context(), c.rid, spec, None).await.expect("another policy");
 }
 
 #[tokio::test]
@@ -190,9 +196,10 @@ async fn pages_are_the_same_before_and_after_the_index_is_made() {
 
 /// A container with more items than its throughput can read for a page, and no index of keys.
 async fn costly(h: &Harness) -> Arc<Container> {
-    let database = h.engine.create_database("db", None).await.expect("a database").rid;
+    let database =
+        h.engine.create_database(&test_context(), "db", None).await.expect("a database").rid;
     let throughput = Some(Throughput::Manual(400));
-    let made = h.engine.create_container(database, spec("c"), throughput).await;
+    let made = h.engine.create_container(&test_context(), database, spec("c"), throughput).await;
     let c = made.expect("a container");
     let filler = "x".repeat(100_000);
     for n in 0..60 {

@@ -78,13 +78,23 @@ async fn a_restart_finds_scripts() {
             spelled: ["post".into(), "DELETE".into()],
         };
         let trigger = ScriptSpec { trigger: Some(trigger), ..spec("t", "y") };
-        h.engine.create_script(c.rid, ScriptKind::Trigger, trigger).await.unwrap();
-        let gone = h.engine.create_script(c.rid, kind, spec("gone", "x")).await.unwrap();
-        let kept = h.engine.create_script(c.rid, kind, spec("s", "x")).await.unwrap();
-        let kept = h.engine.replace_script(kept.rid, spec("kept", "y"), None).await.unwrap();
-        h.engine.delete_script(gone.rid, None).await.unwrap();
-        let dead = h.engine.create_script(dropped.rid, kind, spec("s", "x")).await.unwrap();
-        h.engine.delete_container(dropped.rid, None).await.unwrap();
+        h.engine.create_script(&test_context(), c.rid, ScriptKind::Trigger, trigger).await.unwrap();
+        let gone =
+            h.engine.create_script(&test_context(), c.rid, kind, spec("gone", "x")).await.unwrap();
+        let kept =
+            h.engine.create_script(&test_context(), c.rid, kind, spec("s", "x")).await.unwrap();
+        let kept = h
+            .engine
+            .replace_script(&test_context(), kept.rid, spec("kept", "y"), None)
+            .await
+            .unwrap();
+        h.engine.delete_script(&test_context(), gone.rid, None).await.unwrap();
+        let dead = h
+            .engine
+            .create_script(&test_context(), dropped.rid, kind, spec("s", "x"))
+            .await
+            .unwrap();
+        h.engine.delete_container(&test_context(), dropped.rid, None).await.unwrap();
         (kept, dead)
     };
     let h = Harness::on(Arc::new(store.crash(0)));
@@ -94,7 +104,7 @@ async fn a_restart_finds_scripts() {
     assert_eq!(catalog.script_by_rid(dropped.rid), None);
     let trigger = catalog.script(c, ScriptKind::Trigger, "t").unwrap().spec.trigger.clone();
     assert_eq!(trigger.unwrap().spelled, ["post", "DELETE"]);
-    let new = h.engine.create_script(c, kind, spec("new", "x")).await.unwrap();
+    let new = h.engine.create_script(&test_context(), c, kind, spec("new", "x")).await.unwrap();
     assert!(new.rid.number > dropped.rid.number, "numbers are never given twice");
 }
 
@@ -160,17 +170,18 @@ async fn one_sync_serves_all_who_wait() {
 async fn a_caller_who_leaves_does_not_undo_a_change_of_the_catalog() {
     let store = HookedStore::new(FaultyStore::in_memory(), WriteGate::opened());
     let h = Harness::on(Arc::<HookedStore<_, _>>::clone(&store));
-    let rid = h.engine.create_database("d", None).await.unwrap().rid;
+    let rid = h.engine.create_database(&test_context(), "d", None).await.unwrap().rid;
     store.hooks.set_open(false);
+    let ctx = &test_context();
     {
-        let mut leaving = Box::pin(h.engine.create_container(rid, spec("c"), None));
+        let mut leaving = Box::pin(h.engine.create_container(ctx, rid, spec("c"), None));
         let waker = std::task::Waker::noop();
         let polled = leaving.as_mut().poll(&mut std::task::Context::from_waker(waker));
         assert!(polled.is_pending(), "the change waits for the store");
     }
     store.hooks.set_open(true);
     // The next change waits until this one is done, so it sees the result.
-    let again = h.engine.create_container(rid, spec("c"), None).await.unwrap_err();
+    let again = h.engine.create_container(&test_context(), rid, spec("c"), None).await.unwrap_err();
     assert_eq!(again.kind(), ErrorKind::AlreadyExists);
     let catalog = h.engine.catalog();
     let c = catalog.container(rid, "c").unwrap();
@@ -231,8 +242,8 @@ async fn a_store_is_closed_when_nobody_reads_any_more() {
     };
     let store = Arc::new(storage::MemoryStore::new());
     let engine = Engine::open(store, components, Settings::default()).unwrap();
-    let rid = engine.create_database("db", None).await.unwrap().rid;
-    let c = engine.create_container(rid, spec("c"), None).await.unwrap();
+    let rid = engine.create_database(&test_context(), "db", None).await.unwrap().rid;
+    let c = engine.create_container(&test_context(), rid, spec("c"), None).await.unwrap();
     {
         let ctx = &mut test_context();
         let page = engine.list_items(ctx, &c, Scope::All, PageRequest::default());
@@ -254,7 +265,7 @@ async fn deleted_containers_leave_nothing_behind() {
     for n in 0..500 {
         let c = h.container(&format!("c{}", n % 7), 2).await;
         h.create(&c, "k", r#"{"id":"1","pk":"k"}"#).await.unwrap();
-        h.engine.delete_container(c.rid, None).await.unwrap();
+        h.engine.delete_container(&test_context(), c.rid, None).await.unwrap();
         assert!(h.create(&c, "k", r#"{"id":"2","pk":"k"}"#).await.is_err());
     }
     assert_eq!(h.engine.catalog().offers().count(), 0);
@@ -282,7 +293,7 @@ async fn a_container_deleted_and_made_again_is_another_one() {
     let h = Harness::in_memory();
     let old = h.container("c", 1).await;
     h.create(&old, "k", r#"{"id":"1","pk":"k"}"#).await.unwrap();
-    h.engine.delete_container(old.rid, None).await.unwrap();
+    h.engine.delete_container(&test_context(), old.rid, None).await.unwrap();
     let new = h.container("c", 1).await;
     assert_ne!(old.rid, new.rid);
     assert!(h.read(&new, "k", "1").is_err());
@@ -300,7 +311,7 @@ async fn a_session_of_a_deleted_container_is_served_by_its_successor() {
         h.engine.write_item(ctx, &old, None, op).await.unwrap();
     }
     let session = ctx.served.ranges.clone();
-    h.engine.delete_container(old.rid, None).await.unwrap();
+    h.engine.delete_container(&test_context(), old.rid, None).await.unwrap();
     let new = h.container("c", 1).await;
     let mut ctx = RequestContext { session, ..test_context() };
     let read = h.engine.read_item(&mut ctx, &new, &string_key("k"), "1", None).unwrap_err();
@@ -310,14 +321,18 @@ async fn a_session_of_a_deleted_container_is_served_by_its_successor() {
 #[tokio::test]
 async fn throughput_decides_the_number_of_ranges() {
     let h = Harness::in_memory();
-    let database = h.engine.create_database("d", None).await.unwrap().rid;
+    let database = h.engine.create_database(&test_context(), "d", None).await.unwrap().rid;
     for (throughput, ranges) in [(400, 1), (6_000, 1), (6_100, 2), (12_000, 2), (30_000, 5)] {
         let id = format!("c{throughput}");
         let throughput = Some(Throughput::Manual(throughput));
-        let c = h.engine.create_container(database, spec(&id), throughput).await.unwrap();
+        let c = h
+            .engine
+            .create_container(&test_context(), database, spec(&id), throughput)
+            .await
+            .unwrap();
         assert_eq!(c.routing().ranges().len(), ranges);
     }
-    let c = h.engine.create_container(database, spec("none"), None).await.unwrap();
+    let c = h.engine.create_container(&test_context(), database, spec("none"), None).await.unwrap();
     assert_eq!(c.routing().ranges().len(), 1);
 }
 

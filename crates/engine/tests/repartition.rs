@@ -53,7 +53,8 @@ fn counted(c: &Container) -> (u64, u64) {
 
 async fn split(h: &Harness, c: &Container, range: u32) -> engine::repartition::JobInfo {
     let (range, how) = (RangeId(range), Progression::Automatic);
-    let job = h.engine.start_split(c.rid, range, SplitPoint::ByteMedian, how).await;
+    let job =
+        h.engine.start_split(&test_context(), c.rid, range, SplitPoint::ByteMedian, how).await;
     let ended = h.engine.finish_job(job.expect("a split").id).await.expect("a job");
     assert_eq!(ended.phase, JobPhase::Succeeded);
     ended
@@ -61,7 +62,7 @@ async fn split(h: &Harness, c: &Container, range: u32) -> engine::repartition::J
 
 async fn merge(h: &Harness, c: &Container, ranges: &[u32]) -> engine::repartition::JobInfo {
     let ranges: Vec<_> = ranges.iter().copied().map(RangeId).collect();
-    let job = h.engine.start_merge(c.rid, &ranges, Progression::Automatic).await;
+    let job = h.engine.start_merge(&test_context(), c.rid, &ranges, Progression::Automatic).await;
     let ended = h.engine.finish_job(job.expect("a merge").id).await.expect("a job");
     assert_eq!(ended.phase, JobPhase::Succeeded);
     ended
@@ -232,26 +233,36 @@ async fn a_job_driven_by_hand_stands_between_old_and_new() {
     let h = Harness::in_memory();
     let c = h.container("c", 1).await;
     fill(&h, &c).await;
+    let ctx = &test_context();
     let start = || {
         let how = Progression::Manual;
-        h.engine.start_split(c.rid, RangeId(ids(&c)[0]), SplitPoint::Midpoint, how)
+        h.engine.start_split(ctx, c.rid, RangeId(ids(&c)[0]), SplitPoint::Midpoint, how)
     };
     let job = start().await.unwrap();
     assert_eq!(c.routing().ranges()[0].status(), PartitionStatus::Splitting);
     assert_eq!(start().await.unwrap_err().kind(), ErrorKind::Locked);
     h.read(&c, "1", "1").unwrap();
-    assert_eq!(h.engine.advance_job(job.id).await.unwrap().phase, JobPhase::Swapping);
+    assert_eq!(
+        h.engine.advance_job(&test_context(), job.id).await.unwrap().phase,
+        JobPhase::Swapping
+    );
     assert_eq!(h.read(&c, "1", "1").unwrap_err().kind(), ErrorKind::RangeMoving);
     let refused = h.write(&c, "1", upsert(1, 1, 1)).await;
     assert_eq!(refused.unwrap_err().kind(), ErrorKind::RangeMoving);
     // After the job is cancelled, everything is as it was.
-    assert_eq!(h.engine.cancel_job(job.id).await.unwrap().phase, JobPhase::Cancelled);
+    assert_eq!(
+        h.engine.cancel_job(&test_context(), job.id).await.unwrap().phase,
+        JobPhase::Cancelled
+    );
     h.write(&c, "1", upsert(1, 1, 1)).await.unwrap();
     assert_eq!((ids(&c), c.routing().ranges()[0].status()), (vec![0], PartitionStatus::Online));
 
     let job = start().await.unwrap();
-    h.engine.advance_job(job.id).await.unwrap();
-    assert_eq!(h.engine.advance_job(job.id).await.unwrap().phase, JobPhase::Succeeded);
+    h.engine.advance_job(&test_context(), job.id).await.unwrap();
+    assert_eq!(
+        h.engine.advance_job(&test_context(), job.id).await.unwrap().phase,
+        JobPhase::Succeeded
+    );
     assert_eq!(ids(&c), [3, 4]);
     assert_eq!(h.read(&c, "1", "1").unwrap().body(), text(1, 1, 1).as_bytes());
 }
@@ -263,7 +274,11 @@ async fn progress_goes_with_everything_that_is_copied() {
     let c = h.container("c", 1).await;
     fill(&h, &c).await;
     let how = Progression::Manual;
-    let job = h.engine.start_split(c.rid, RangeId(0), SplitPoint::Midpoint, how).await.unwrap();
+    let job = h
+        .engine
+        .start_split(&test_context(), c.rid, RangeId(0), SplitPoint::Midpoint, how)
+        .await
+        .unwrap();
     let mut seen = Vec::new();
     let all = loop {
         let now = h.engine.job(job.id).unwrap();
@@ -300,11 +315,15 @@ async fn a_restart_goes_on_with_a_job() {
         h.create(&c, &key.to_string(), &item).await.unwrap();
     }
     let how = Progression::Manual;
-    let job = h.engine.start_split(c.rid, RangeId(0), SplitPoint::ByteMedian, how).await.unwrap();
+    let job = h
+        .engine
+        .start_split(&test_context(), c.rid, RangeId(0), SplitPoint::ByteMedian, how)
+        .await
+        .unwrap();
     while h.engine.job(job.id).unwrap().rows_copied == 0 {
         tokio::task::yield_now().await;
     }
-    h.engine.pause_job(job.id, true).await.unwrap();
+    h.engine.pause_job(&test_context(), job.id, true).await.unwrap();
     h.write(&c, "3", upsert(3, 9, 1)).await.unwrap();
     let before = counted(&c);
     h.engine.close().await.unwrap();
@@ -316,10 +335,10 @@ async fn a_restart_goes_on_with_a_job() {
     assert_eq!(c.routing().ranges()[0].status(), PartitionStatus::Splitting);
     h.write(&c, "4", upsert(4, 9, 1)).await.unwrap();
     assert!(h.engine.job(job.id).unwrap().is_paused);
-    assert!(!h.engine.pause_job(job.id, false).await.unwrap().is_paused);
-    h.engine.advance_job(job.id).await.unwrap();
+    assert!(!h.engine.pause_job(&test_context(), job.id, false).await.unwrap().is_paused);
+    h.engine.advance_job(&test_context(), job.id).await.unwrap();
     h.clock.advance(Duration::from_secs(60));
-    let ended = h.engine.advance_job(job.id).await.unwrap();
+    let ended = h.engine.advance_job(&test_context(), job.id).await.unwrap();
     assert_eq!(ended.phase, JobPhase::Succeeded);
     // Counted from the start of the job, an hour before this start of the engine.
     assert_eq!(ended.took, Some(Duration::from_secs(3600 + 60)));
@@ -346,7 +365,8 @@ async fn a_job_that_is_called_off_leaves_the_next_one_alone() {
     }
     for round in 0..20 {
         let how = Progression::Manual;
-        let split = || h.engine.start_split(c.rid, RangeId(0), SplitPoint::ByteMedian, how);
+        let ctx = &test_context();
+        let split = || h.engine.start_split(ctx, c.rid, RangeId(0), SplitPoint::ByteMedian, how);
         let first = split().await.unwrap();
         for _ in 0..round {
             tokio::task::yield_now().await;
@@ -357,7 +377,7 @@ async fn a_job_that_is_called_off_leaves_the_next_one_alone() {
                     h.write(&c, &key.to_string(), upsert(key, 7, round)).await.unwrap();
                 }
             },
-            h.engine.cancel_job(first.id)
+            h.engine.cancel_job(ctx, first.id)
         );
         assert_eq!(ended.unwrap().phase, JobPhase::Cancelled);
         assert_eq!(c.routing().ranges()[0].status(), PartitionStatus::Online);
@@ -379,13 +399,19 @@ async fn jobs_that_wait_end_with_their_container() {
         let c = h.container("c", 1).await;
         fill(&h, &c).await;
         let how = Progression::Manual;
-        let job =
-            h.engine.start_split(c.rid, RangeId(0), SplitPoint::ByteMedian, how).await.unwrap();
-        h.engine.pause_job(job.id, is_paused).await.unwrap();
+        let job = h
+            .engine
+            .start_split(&test_context(), c.rid, RangeId(0), SplitPoint::ByteMedian, how)
+            .await
+            .unwrap();
+        h.engine.pause_job(&test_context(), job.id, is_paused).await.unwrap();
         if !is_paused {
-            assert_eq!(h.engine.advance_job(job.id).await.unwrap().phase, JobPhase::Swapping);
+            assert_eq!(
+                h.engine.advance_job(&test_context(), job.id).await.unwrap().phase,
+                JobPhase::Swapping
+            );
         }
-        h.engine.delete_container(c.rid, None).await.unwrap();
+        h.engine.delete_container(&test_context(), c.rid, None).await.unwrap();
         let ended = h.engine.finish_job(job.id).await.unwrap();
         assert_eq!(ended.phase, JobPhase::Cancelled);
         audit(&h);
@@ -398,8 +424,12 @@ async fn a_container_can_be_deleted_while_it_is_split() {
     let c = h.container("c", 1).await;
     fill(&h, &c).await;
     let how = Progression::Manual;
-    let job = h.engine.start_split(c.rid, RangeId(0), SplitPoint::ByteMedian, how).await.unwrap();
-    h.engine.delete_container(c.rid, None).await.unwrap();
+    let job = h
+        .engine
+        .start_split(&test_context(), c.rid, RangeId(0), SplitPoint::ByteMedian, how)
+        .await
+        .unwrap();
+    h.engine.delete_container(&test_context(), c.rid, None).await.unwrap();
     assert!(h.engine.finish_job(job.id).await.unwrap().phase.is_over());
     let write = h.write(&c, "1", upsert(1, 1, 1)).await;
     assert_eq!(write.unwrap_err().kind(), ErrorKind::OwnerNotFound);
@@ -465,7 +495,7 @@ async fn throughput_beyond_what_partitions_serve_splits_them() {
     let catalog = h.engine.catalog();
     let target = engine::catalog::OfferTarget::Container(c.rid);
     let offer = catalog.offer_of(target).unwrap().rid;
-    h.engine.replace_offer(offer, Throughput::Manual(45_000)).await.unwrap();
+    h.engine.replace_offer(&test_context(), offer, Throughput::Manual(45_000)).await.unwrap();
     assert!(h.engine.needs_partitions(&c));
     until(&h, || !h.engine.needs_partitions(&c)).await;
     assert_eq!(c.routing().ranges().len(), 5);
@@ -473,6 +503,7 @@ async fn throughput_beyond_what_partitions_serve_splits_them() {
     let merged = h
         .engine
         .start_merge(
+            &test_context(),
             c.rid,
             &c.routing().ranges()[..2].iter().map(|r| r.id).collect::<Vec<_>>(),
             Progression::Automatic,
@@ -490,7 +521,7 @@ async fn neighbours_that_hold_little_are_merged_if_wanted() {
     let catalog = h.engine.catalog();
     let target = engine::catalog::OfferTarget::Container(c.rid);
     let offer = catalog.offer_of(target).unwrap().rid;
-    h.engine.replace_offer(offer, Throughput::Manual(7_000)).await.unwrap();
+    h.engine.replace_offer(&test_context(), offer, Throughput::Manual(7_000)).await.unwrap();
     until(&h, || c.routing().ranges().len() == 2).await;
     assert_eq!(all_ids(&h, &c).await, KEYS * 5);
 }
@@ -505,13 +536,14 @@ async fn bad_wishes_are_refused() {
         let ranges: Vec<_> = ranges.iter().copied().map(RangeId).collect();
         let h = &h;
         let rid = c.rid;
-        async move { h.engine.start_merge(rid, &ranges, how).await }
+        async move { h.engine.start_merge(&test_context(), rid, &ranges, how).await }
     };
     assert_eq!(kind(merge(&[0, 2]).await), ErrorKind::BadRequest);
     assert_eq!(kind(merge(&[0]).await), ErrorKind::BadRequest);
     assert_eq!(kind(merge(&[0, 0]).await), ErrorKind::BadRequest);
     assert_eq!(kind(merge(&[0, 9]).await), ErrorKind::RangeGone);
-    let split = |range: u32, at| h.engine.start_split(c.rid, RangeId(range), at, how);
+    let ctx = &test_context();
+    let split = |range: u32, at| h.engine.start_split(ctx, c.rid, RangeId(range), at, how);
     assert_eq!(kind(split(9, SplitPoint::Midpoint).await), ErrorKind::RangeGone);
     let outside = SplitPoint::At(model::Epk::max());
     assert_eq!(kind(split(0, outside).await), ErrorKind::BadRequest);

@@ -1,7 +1,7 @@
 //! Deadlines of requests, and clients that go away.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use engine::changes::{ChangesMode, ChangesRequest, ChangesStart};
@@ -9,12 +9,11 @@ use engine::components::Clock;
 use engine::gather::GatherRequest;
 use engine::listing::{ItemKey, Listing};
 use engine::ops::{ItemOp, PageRequest, Scope};
+use engine::repartition::{Progression, SplitPoint};
 use engine::transaction::Transaction;
-use engine::{Caller, Container, Error, RangeId, RequestContext, Settings, Source};
-use storage::{MemoryStore, View};
-use testkit::clock::ManualClock;
+use engine::{Container, Error, RangeId, RequestContext, Settings};
+use storage::MemoryStore;
 use testkit::harness::{Harness, body, string_key, test_context};
-use testkit::hooked::{HookedStore, Hooks};
 
 /// More than are read between two readings of a clock.
 const ITEMS: usize = 300;
@@ -177,80 +176,41 @@ async fn plans_and_lists_of_keys_end_at_the_deadline() {
     h.engine.largest_keys(&mut test_context(), &c, RangeId(0), 3, 10_000).await.expect("keys");
 }
 
-/// Makes each view of a store take long, once the test says so.
-#[derive(Default)]
-struct SlowViews {
-    clock: OnceLock<Arc<ManualClock>>,
-}
-
-impl Hooks for SlowViews {
-    fn view(&self, take: &dyn Fn() -> Arc<dyn View>) -> Arc<dyn View> {
-        if let Some(clock) = self.clock.get() {
-            clock.advance(Duration::from_secs(3));
-        }
-        take()
-    }
-}
-
-/// Keeps what is logged.
-#[derive(Clone, Default)]
-struct LogLines(Arc<Mutex<Vec<String>>>);
-
-impl tracing::Subscriber for LogLines {
-    fn enabled(&self, _: &tracing::Metadata<'_>) -> bool {
-        true
-    }
-
-    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
-        tracing::span::Id::from_u64(1)
-    }
-
-    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
-
-    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
-
-    fn event(&self, event: &tracing::Event<'_>) {
-        let mut line = String::new();
-        event.record(&mut |field: &tracing::field::Field, value: &dyn std::fmt::Debug| {
-            line.push_str(&format!("{field}={value:?} "));
-        });
-        self.0.lock().expect("no holder panics").push(line);
-    }
-
-    fn enter(&self, _: &tracing::span::Id) {}
-
-    fn exit(&self, _: &tracing::span::Id) {}
+#[tokio::test]
+async fn a_change_of_the_catalog_is_not_made_after_the_deadline() {
+    let (h, c) = filled().await;
+    let created = h.engine.create_database(&late(), "d", None).await;
+    assert!(matches!(created, Err(Error::DeadlinePassed)), "{created:?}");
+    let deleted = h.engine.delete_container(&late(), c.rid, None).await;
+    assert!(matches!(deleted, Err(Error::DeadlinePassed)), "{deleted:?}");
+    let (ctx, at) = (late(), SplitPoint::Midpoint);
+    let split = h.engine.start_split(&ctx, c.rid, RangeId(0), at, Progression::Manual);
+    assert!(matches!(split.await, Err(Error::DeadlinePassed)));
+    let catalog = h.engine.catalog();
+    assert!(catalog.database("d").is_none() && catalog.container_by_rid(c.rid).is_some());
+    assert!(h.engine.jobs().is_empty());
 }
 
 #[tokio::test]
-async fn an_operation_that_took_long_is_logged_with_activity_and_caller() {
-    let store = HookedStore::new(MemoryStore::new(), SlowViews::default());
-    let h = Harness::on(Arc::<HookedStore<_, _>>::clone(&store));
-    let c = h.container("c", 1).await;
-    h.create(&c, "k", r#"{"id":"1","pk":"k"}"#).await.expect("an item");
-    let lines = LogLines::default();
-    let _guard = tracing::subscriber::set_default(lines.clone());
-    let context = || {
-        let caller = Caller::Principal("p-1".into());
-        RequestContext::new(caller, Source::NoSql, "activity-7")
+async fn a_delete_of_a_partition_key_ends_at_the_deadline() {
+    let (h, c) = filled().await;
+    for n in ITEMS..2 * ITEMS {
+        let text = format!(r#"{{"id":"{n:03}","pk":"k","n":{n}}}"#);
+        h.create(&c, "k", &text).await.expect("an item");
+    }
+    let list = async || {
+        let page = PageRequest { items_max: Some(2 * ITEMS), ..PageRequest::default() };
+        let listed = h.engine.list_items(&mut test_context(), &c, Scope::All, page).await;
+        listed.expect("a page").rows.len()
     };
-    let scope = || Scope::Key(string_key("k"));
-    h.engine.list_items(&mut context(), &c, scope(), page(None)).await.expect("a page");
-    assert_eq!(*lines.0.lock().unwrap(), Vec::<String>::new());
-    store.hooks.clock.get_or_init(|| Arc::clone(&h.clock));
-    h.engine.list_items(&mut context(), &c, scope(), page(None)).await.expect("a page");
-    let lines = lines.0.lock().unwrap();
-    let [line] = lines.as_slice() else { panic!("{lines:?}") };
-    let parts = [
-        "message=an operation took long",
-        r#"operation="query""#,
-        r#"container="c""#,
-        "activity=activity-7",
-        r#"caller=Principal("p-1")"#,
-        "source=NoSql",
-        "took=3s",
-    ];
-    assert!(parts.iter().all(|part| line.contains(part)), "{line}");
+    let deleted = h.engine.delete_partition_key(&mut late(), &c, string_key("k")).await;
+    assert!(matches!(deleted, Err(Error::DeadlinePassed)), "{deleted:?}");
+    assert!((1..2 * ITEMS).contains(&list().await));
+    h.engine
+        .delete_partition_key(&mut test_context(), &c, string_key("k"))
+        .await
+        .expect("a delete");
+    assert_eq!(list().await, 0);
 }
 
 async fn is_pending(future: &mut (impl Future + Unpin)) -> bool {

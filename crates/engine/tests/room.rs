@@ -48,7 +48,8 @@ async fn writes_stop_before_the_disk_is_full_and_go_on_by_themselves() {
     assert!(matches!(refused, Error::DiskAlmostFull { .. }), "{refused}");
     assert_eq!(refused.kind(), ErrorKind::Unavailable);
     assert!(refused.to_string().contains("95 MB are free, writes need 96 MB"), "{refused}");
-    let refused = h.engine.create_container(rid, spec("d"), None).await.unwrap_err();
+    let refused =
+        h.engine.create_container(&test_context(), rid, spec("d"), None).await.unwrap_err();
     assert!(matches!(refused, Error::DiskAlmostFull { .. }), "{refused}");
     h.read(&c, "k", "1").unwrap();
     h.write(&c, "k", delete("1")).await.unwrap();
@@ -76,7 +77,7 @@ async fn a_container_can_be_deleted_where_nothing_can_be_written() {
     let c = h.container("c", 1).await;
     store.set_room(with_free(FLOOR / 2));
     look_again(&h);
-    h.engine.delete_container(c.rid, None).await.unwrap();
+    h.engine.delete_container(&test_context(), c.rid, None).await.unwrap();
 }
 
 /// Every change of the catalog writes something, a removal too.
@@ -86,19 +87,24 @@ async fn what_holds_nothing_can_be_deleted_where_nothing_can_be_written() {
     store.set_room(with_free(FLOOR));
     let h = Harness::on(Arc::<FaultyStore>::clone(&store));
     let c = h.container("c", 1).await;
-    let empty = h.engine.create_database("empty", None).await.unwrap();
+    let empty = h.engine.create_database(&test_context(), "empty", None).await.unwrap();
     let user = NewOpaque { id: "u".into(), alias: None, body: Value::Null };
     let owner = OpaqueOwner::Database(empty.rid);
-    let user = h.engine.create_opaque(owner, OpaqueKind::User, user).await.unwrap();
+    let user =
+        h.engine.create_opaque(&test_context(), owner, OpaqueKind::User, user).await.unwrap();
     let spec = ScriptSpec { id: "s".into(), body: "function() {}".into(), trigger: None };
-    let script = h.engine.create_script(c.rid, ScriptKind::StoredProcedure, spec).await.unwrap();
+    let script = h
+        .engine
+        .create_script(&test_context(), c.rid, ScriptKind::StoredProcedure, spec)
+        .await
+        .unwrap();
     store.set_room(with_free(FLOOR / 2));
     look_again(&h);
-    let refused = h.engine.create_database("other", None).await.unwrap_err();
+    let refused = h.engine.create_database(&test_context(), "other", None).await.unwrap_err();
     assert!(matches!(refused, Error::DiskAlmostFull { .. }), "{refused}");
-    h.engine.delete_opaque(user.key, None).await.unwrap();
-    h.engine.delete_script(script.rid, None).await.unwrap();
-    h.engine.delete_database(empty.rid, None).await.unwrap();
+    h.engine.delete_opaque(&test_context(), user.key, None).await.unwrap();
+    h.engine.delete_script(&test_context(), script.rid, None).await.unwrap();
+    h.engine.delete_database(&test_context(), empty.rid, None).await.unwrap();
 }
 
 #[tokio::test]
@@ -126,13 +132,16 @@ async fn a_split_waits_for_room_with_its_last_step() {
     let h = Harness::on(Arc::<FaultyStore>::clone(&store));
     let c = h.container("c", 1).await;
     h.create(&c, "k", &item("1")).await.unwrap();
-    let split =
-        h.engine.start_split(c.rid, RangeId(0), SplitPoint::Midpoint, Progression::Manual).await;
+    let split = h
+        .engine
+        .start_split(&test_context(), c.rid, RangeId(0), SplitPoint::Midpoint, Progression::Manual)
+        .await;
     let job = split.unwrap().id;
-    moving(&h, h.engine.advance_job(job)).await.unwrap();
+    moving(&h, h.engine.advance_job(&test_context(), job)).await.unwrap();
     store.set_room(with_free(FLOOR / 2 - 1));
     look_again(&h);
-    let mut advancing = pin!(h.engine.advance_job(job));
+    let ctx = test_context();
+    let mut advancing = pin!(h.engine.advance_job(&ctx, job));
     for _ in 0..20 {
         tokio::select! {
             biased;
@@ -253,7 +262,7 @@ async fn a_change_of_the_catalog_that_failed_is_not_there_later() {
         let c = h.container("c", 1).await;
         let rid = h.engine.catalog().database("db").unwrap().rid;
         store.now().fail_after(0, fault);
-        h.engine.create_container(rid, spec("d"), None).await.unwrap_err();
+        h.engine.create_container(&test_context(), rid, spec("d"), None).await.unwrap_err();
         wait_until_writable(&h).await;
         h.create(&c, "k", &item("1")).await.unwrap();
         let d = h.container("d", 1).await;
@@ -298,9 +307,10 @@ async fn a_split_goes_on_after_a_write_has_failed() {
                 h.create(&c, &key(n), &text(n, 0)).await.unwrap();
             }
             store.now().fail_after(writes, fault);
+            let ctx = &test_context();
             let split = || {
                 let way = (SplitPoint::Midpoint, Progression::Automatic);
-                h.engine.start_split(c.rid, RangeId(0), way.0, way.1)
+                h.engine.start_split(ctx, c.rid, RangeId(0), way.0, way.1)
             };
             let job = match split().await {
                 Ok(job) => job,

@@ -207,7 +207,11 @@ async fn fill(h: &Harness, c: &Arc<Container>, count: usize, seed: u64) {
 async fn split(h: &Harness, c: &Container) {
     let range = c.routing().ranges()[0].id;
     let how = Progression::Automatic;
-    let job = h.engine.start_split(c.rid, range, SplitPoint::Midpoint, how).await.expect("a split");
+    let job = h
+        .engine
+        .start_split(&test_context(), c.rid, range, SplitPoint::Midpoint, how)
+        .await
+        .expect("a split");
     finished(h, job.id).await;
 }
 
@@ -266,13 +270,17 @@ async fn entries_and_what_is_counted_of_them_follow_splits() {
     // Written while the range is split again.
     let range = c.routing().ranges()[0].id;
     let how = Progression::Automatic;
-    let job = h.engine.start_split(c.rid, range, SplitPoint::Midpoint, how).await.expect("a split");
+    let job = h
+        .engine
+        .start_split(&test_context(), c.rid, range, SplitPoint::Midpoint, how)
+        .await
+        .expect("a split");
     fill(&h, &c, 60, 5).await;
     finished(&h, job.id).await;
     audit(&h);
     let ids: Vec<_> = h.find("c").routing().ranges().iter().map(|range| range.id).collect();
     assert_eq!(ids.len(), 3);
-    let job = h.engine.start_merge(c.rid, &ids, how).await.expect("a merge");
+    let job = h.engine.start_merge(&test_context(), c.rid, &ids, how).await.expect("a merge");
     fill(&h, &c, 30, 6).await;
     finished(&h, job.id).await;
     audit(&h);
@@ -298,7 +306,11 @@ async fn a_new_policy_is_applied_to_texts_and_vectors_that_are_there() {
     ];
     for (round, indexing) in policies.into_iter().enumerate() {
         let spec = ContainerSpec { indexing, ..h.find("c").spec.clone() };
-        let now = h.engine.replace_container(c.rid, spec, None).await.expect("a new policy");
+        let now = h
+            .engine
+            .replace_container(&test_context(), c.rid, spec, None)
+            .await
+            .expect("a new policy");
         // Queried and written while the rebuild is under way.
         fill(&h, &now, 40, 4 + round as u64).await;
         fill(&h, &plain, 40, 4 + round as u64).await;
@@ -381,7 +393,7 @@ async fn vectors_are_put_into_cells_and_stay_there() {
         indexing.vectors[0].cells = None;
         indexing.texts = searched(metric, true).texts;
         let spec = ContainerSpec { indexing, ..c.spec.clone() };
-        h.engine.replace_container(c.rid, spec, None).await.expect("a new policy");
+        h.engine.replace_container(&test_context(), c.rid, spec, None).await.expect("a new policy");
         let c = rebuilt(&h, &c, has_cells).await;
         // New items are in cells from their commit on, and are found.
         let near = r#"{"id":"new","pk":"0","v":[9,9,9,9,9,9,9,9]}"#;

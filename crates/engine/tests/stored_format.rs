@@ -12,7 +12,7 @@ use model::PartitionId;
 use model::order::TypeOrder;
 use storage::{Durability, EmbeddedOptions, EmbeddedStore, LocalStore, Op, WriteBatch};
 use testkit::clock::ManualClock;
-use testkit::harness::{Harness, START_SECONDS, body, spec};
+use testkit::harness::{Harness, START_SECONDS, body, spec, test_context};
 
 /// The key of the record that every build reads first.
 const META: &[u8] = b"\0meta";
@@ -81,7 +81,7 @@ async fn what_a_container_is_stays_as_it_was_made() {
     };
     let c = h.container_with(made.clone(), 2).await;
     let other = ContainerSpec { default_ttl: Some(5), ..spec("c") };
-    h.engine.replace_container(c.rid, other, None).await.unwrap();
+    h.engine.replace_container(&test_context(), c.rid, other, None).await.unwrap();
     h.engine.close().await.unwrap();
     drop((h, c));
     let h = Harness::on(store(dir.path()));

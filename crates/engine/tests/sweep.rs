@@ -10,7 +10,7 @@ use engine::ops::Scope;
 use engine::repartition::{Progression, SplitPoint};
 use engine::{ContainerSpec, RangeId};
 use storage::{MemoryStore, View};
-use testkit::harness::{Harness, spec};
+use testkit::harness::{Harness, spec, test_context};
 use testkit::hooked::{HookedStore, Hooks};
 use tokio::sync::{oneshot, watch};
 
@@ -67,7 +67,7 @@ async fn versions_that_are_kept_since_the_sweep_began_stay() {
     }
 
     let keeping = ContainerSpec { versions_minutes: 60, ..spec("c") };
-    let c = h.engine.replace_container(c.rid, keeping, None).await.unwrap();
+    let c = h.engine.replace_container(&test_context(), c.rid, keeping, None).await.unwrap();
     let mode = ChangesMode::AllVersionsAndDeletes;
     let start = h.changes(&c, Scope::All, mode, ChangesStart::Now, 10).await.unwrap().position;
     h.create(&c, "a", r#"{"id":"kept","pk":"a"}"#).await.unwrap();
@@ -100,12 +100,16 @@ async fn what_could_not_be_removed_is_removed_later() {
     h.create(&c, "a", r#"{"id":"1","pk":"a"}"#).await.unwrap();
     // A range that is about to move takes no writes, and so no removals.
     let how = Progression::Manual;
-    let job = h.engine.start_split(c.rid, RangeId(0), SplitPoint::Midpoint, how).await.unwrap();
-    h.engine.advance_job(job.id).await.unwrap();
+    let job = h
+        .engine
+        .start_split(&test_context(), c.rid, RangeId(0), SplitPoint::Midpoint, how)
+        .await
+        .unwrap();
+    h.engine.advance_job(&test_context(), job.id).await.unwrap();
     h.clock.advance(Duration::from_secs(2));
     sweep(&h, &mut round, 3).await;
     assert_eq!(h.engine.statistics(&c)[0].1, 1);
-    h.engine.cancel_job(job.id).await.unwrap();
+    h.engine.cancel_job(&test_context(), job.id).await.unwrap();
     sweep(&h, &mut round, 3).await;
     assert_eq!(h.engine.statistics(&c)[0].1, 0);
 }

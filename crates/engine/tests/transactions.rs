@@ -208,7 +208,11 @@ async fn a_split_in_between_is_noticed() {
     tx.apply(read("a")).unwrap();
     tx.apply(create(r#"{"id":"b","pk":"3"}"#)).unwrap();
     let (range, how) = (RangeId(0), Progression::Automatic);
-    let job = h.engine.start_split(c.rid, range, SplitPoint::ByteMedian, how).await.unwrap();
+    let job = h
+        .engine
+        .start_split(&test_context(), c.rid, range, SplitPoint::ByteMedian, how)
+        .await
+        .unwrap();
     assert_eq!(h.engine.finish_job(job.id).await.unwrap().phase, JobPhase::Succeeded);
     assert_eq!(rows(&mut tx, "SELECT VALUE c.id FROM c"), [r#""a""#, r#""b""#]);
     assert!(overtaken(&h, tx).await);

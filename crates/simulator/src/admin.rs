@@ -9,7 +9,7 @@ use engine::catalog::OfferTarget;
 use engine::components::Clock;
 use engine::{ContainerSpec, Error, Throughput};
 use model::{ContainerRid, DatabaseRid};
-use testkit::harness::path;
+use testkit::harness::{path, test_context};
 
 use crate::random::Stream;
 use crate::world::{Unanswered, World};
@@ -73,7 +73,7 @@ impl Admin {
         let shared = self.world.plan.scale.shared.map(Throughput::Manual);
         while !self.world.has_failed() {
             let asked = |engine: engine::Engine| async move {
-                let made = engine.create_database(DATABASE, shared).await;
+                let made = engine.create_database(&test_context(), DATABASE, shared).await;
                 made.map(|database| database.rid)
             };
             let made: Answer<DatabaseRid> = self.world.call("create database", None, asked).await;
@@ -123,7 +123,7 @@ impl Admin {
         let throughput = (!is_shared).then_some(Throughput::Manual(ranges * scale.per_range));
         let (process, _) = self.world.up().await;
         let asked = |engine: engine::Engine| async move {
-            let made = engine.create_container(database, spec, throughput).await;
+            let made = engine.create_container(&test_context(), database, spec, throughput).await;
             made.map(|container| container.rid)
         };
         let made: Answer<ContainerRid> = self.world.call("create container", None, asked).await;
@@ -134,8 +134,9 @@ impl Admin {
     async fn delete(&mut self, database: DatabaseRid, name: &'static str) {
         let Some(rid) = self.find(database, name) else { return };
         let (process, _) = self.world.up().await;
-        let asked =
-            |engine: engine::Engine| async move { engine.delete_container(rid, None).await };
+        let asked = |engine: engine::Engine| async move {
+            engine.delete_container(&test_context(), rid, None).await
+        };
         let deleted: Answer<()> = self.world.call("delete container", None, asked).await;
         self.world.note(format_args!("admin: delete {name} ({rid}): {deleted:?}"));
         self.learn(name, process, deleted.map(|deleted| deleted.map(|()| Known::Absent)));
@@ -165,7 +166,7 @@ impl Admin {
         };
         let spec = ContainerSpec { default_ttl, ..self.spec_of(name) };
         let asked = |engine: engine::Engine| async move {
-            engine.replace_container(rid, spec, None).await.map(|_| ())
+            engine.replace_container(&test_context(), rid, spec, None).await.map(|_| ())
         };
         let changed: Answer<()> = self.world.call("replace container", None, asked).await;
         self.world.note(format_args!("admin: ttl of {name} {default_ttl:?}: {changed:?}"));
@@ -179,7 +180,10 @@ impl Admin {
         };
         let throughput = self.chance.pick(&[1, 2, 3]) * self.world.plan.scale.per_range;
         let asked = |engine: engine::Engine| async move {
-            engine.replace_offer(offer, Throughput::Manual(throughput)).await.map(|_| ())
+            engine
+                .replace_offer(&test_context(), offer, Throughput::Manual(throughput))
+                .await
+                .map(|_| ())
         };
         let changed: Answer<()> = self.world.call("replace offer", None, asked).await;
         self.world.note(format_args!("admin: throughput of {name} {throughput}: {changed:?}"));

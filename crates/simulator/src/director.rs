@@ -10,6 +10,7 @@ use engine::Engine;
 use engine::components::Clock;
 use engine::repartition::Progression;
 use model::ContainerRid;
+use testkit::harness::test_context;
 
 use crate::admin::Admin;
 use crate::client::{Client, ScanScope};
@@ -124,10 +125,10 @@ impl Director {
         let (_, engine) = self.world.up().await;
         for job in engine.jobs().into_iter().filter(|job| !job.phase.is_over()) {
             let asked = move |engine: Engine| async move {
-                engine.pause_job(job.id, false).await?;
+                engine.pause_job(&test_context(), job.id, false).await?;
                 match job.progression {
                     Progression::Automatic => engine.finish_job(job.id).await,
-                    Progression::Manual => engine.cancel_job(job.id).await,
+                    Progression::Manual => engine.cancel_job(&test_context(), job.id).await,
                 }
             };
             let ended = self.world.call("finish job", None, asked).await;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use engine::components::Clock;
 use engine::repartition::{JobId, JobInfo, Progression, SplitPoint};
 use engine::{Container, Engine, Error, PartitionRange};
+use testkit::harness::test_context;
 
 use crate::random::Stream;
 use crate::world::{Unanswered, World};
@@ -78,8 +79,9 @@ impl Operator {
         let points = [SplitPoint::ByteMedian, SplitPoint::ByteMedian, SplitPoint::Midpoint];
         let at = self.chance.pick(&points).clone();
         let what = format!("split {range} of {rid} at {at:?}, {progression:?}");
-        let asked =
-            |engine: Engine| async move { engine.start_split(rid, range, at, progression).await };
+        let asked = |engine: Engine| async move {
+            engine.start_split(&test_context(), rid, range, at, progression).await
+        };
         let begun = self.world.call("split", None, asked).await;
         self.note(&what, begun);
     }
@@ -95,8 +97,9 @@ impl Operator {
         let count = self.chance.index((ranges.len() - first - 1).min(2)) + 2;
         let chosen: Vec<_> = ranges.iter().skip(first).take(count).map(|r| r.id).collect();
         let what = format!("merge {chosen:?} of {rid}, {progression:?}");
-        let asked =
-            |engine: Engine| async move { engine.start_merge(rid, &chosen, progression).await };
+        let asked = |engine: Engine| async move {
+            engine.start_merge(&test_context(), rid, &chosen, progression).await
+        };
         let begun = self.world.call("merge", None, asked).await;
         self.note(&what, begun);
     }
@@ -105,7 +108,8 @@ impl Operator {
         let Some(engine) = self.world.engine() else { return };
         let Some(job) = self.choose_job(&engine) else { return };
         let is_paused = self.chance.percent(40);
-        let asked = |engine: Engine| async move { engine.pause_job(job, is_paused).await };
+        let asked =
+            |engine: Engine| async move { engine.pause_job(&test_context(), job, is_paused).await };
         let paused = self.world.call("pause", None, asked).await;
         self.note(&format!("pause {job:?}: {is_paused}"), paused);
     }
@@ -118,9 +122,9 @@ impl Operator {
         // The state between two steps exists to be observed; clients can do nothing meanwhile.
         let at_once = self.chance.percent(70);
         let asked = |engine: Engine| async move {
-            let advanced = engine.advance_job(job).await;
+            let advanced = engine.advance_job(&test_context(), job).await;
             match at_once && advanced.is_ok() {
-                true => engine.advance_job(job).await,
+                true => engine.advance_job(&test_context(), job).await,
                 false => advanced,
             }
         };
@@ -134,13 +138,13 @@ impl Operator {
         let Some(job) = self.choose_job(&engine) else { return };
         let begins_anew = self.chance.percent(70);
         let asked = |engine: Engine| async move {
-            let cancelled = engine.cancel_job(job).await?;
+            let cancelled = engine.cancel_job(&test_context(), job).await?;
             if !begins_anew {
                 return Ok(cancelled);
             }
             let (container, range) = (cancelled.container, cancelled.sources[0]);
             let (at, progression) = (SplitPoint::Midpoint, Progression::Automatic);
-            engine.start_split(container, range, at, progression).await
+            engine.start_split(&test_context(), container, range, at, progression).await
         };
         let cancelled = self.world.call("cancel", None, asked).await;
         self.note(&format!("cancel {job:?}, begin anew: {begins_anew}"), cancelled);

@@ -81,10 +81,19 @@ impl Harness {
     pub async fn container_with(&self, spec: ContainerSpec, ranges: u32) -> Arc<Container> {
         let rid = match self.engine.catalog().database("db") {
             Some(database) => database.rid,
-            None => self.engine.create_database("db", None).await.expect("a database").rid,
+            None => {
+                self.engine
+                    .create_database(&test_context(), "db", None)
+                    .await
+                    .expect("a database")
+                    .rid
+            }
         };
         let throughput = Some(Throughput::Manual(ranges * 6_000));
-        self.engine.create_container(rid, spec, throughput).await.expect("a container")
+        self.engine
+            .create_container(&test_context(), rid, spec, throughput)
+            .await
+            .expect("a container")
     }
 
     /// The container `id` of database `db`, as the catalog has it.

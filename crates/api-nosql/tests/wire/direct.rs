@@ -10,7 +10,7 @@ use bytes::Bytes;
 use engine::repartition::{Progression, SplitPoint};
 use engine::{Container, RangeId};
 use http_body_util::Full;
-use testkit::harness::START_SECONDS;
+use testkit::harness::{START_SECONDS, test_context};
 use testkit::http::sign;
 use testkit::rntbd::{Answer, Frame, answer, request};
 
@@ -117,7 +117,9 @@ impl Client {
     async fn split(&self, range: u32) {
         let (engine, rid) = (&self.service.harness.engine, self.container().rid);
         let point = SplitPoint::Midpoint;
-        let job = engine.start_split(rid, RangeId(range), point, Progression::Automatic).await;
+        let job = engine
+            .start_split(&test_context(), rid, RangeId(range), point, Progression::Automatic)
+            .await;
         engine.finish_job(job.expect("the test's own data").id).await.expect("the test's own data");
     }
 }

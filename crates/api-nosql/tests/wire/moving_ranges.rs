@@ -6,6 +6,7 @@ use std::time::Duration;
 use engine::RangeId;
 use engine::repartition::{JobId, JobPhase, Progression, SplitPoint};
 use serde_json::json;
+use testkit::harness::test_context;
 
 use crate::support::{Answer, Call, TestService};
 
@@ -24,11 +25,11 @@ async fn moving() -> (TestService, JobId) {
     let container = catalog.container(database, "c").expect("the test's own data").rid;
     let at = SplitPoint::Midpoint;
     let job = engine
-        .start_split(container, RangeId(0), at, Progression::Manual)
+        .start_split(&test_context(), container, RangeId(0), at, Progression::Manual)
         .await
         .expect("the test's own data");
     assert_eq!(
-        engine.advance_job(job.id).await.expect("the test's own data").phase,
+        engine.advance_job(&test_context(), job.id).await.expect("the test's own data").phase,
         JobPhase::Swapping
     );
     (s, job.id)
@@ -102,7 +103,10 @@ async fn requests_wait_until_the_range_has_moved() {
         assert!(!polled.await, "nothing is answered yet");
         tokio::task::yield_now().await;
     }
-    assert_eq!(s.harness.engine.advance_job(job).await.unwrap().phase, JobPhase::Succeeded);
+    assert_eq!(
+        s.harness.engine.advance_job(&test_context(), job).await.unwrap().phase,
+        JobPhase::Succeeded
+    );
     for (answer, status) in waiting.await {
         answer.expect(status);
     }
@@ -113,7 +117,7 @@ async fn requests_wait_until_the_range_has_moved() {
 #[tokio::test]
 async fn they_wait_until_the_move_is_cancelled() {
     let (s, job) = moving().await;
-    let cancel = async { s.harness.engine.cancel_job(job).await.unwrap().phase };
+    let cancel = async { s.harness.engine.cancel_job(&test_context(), job).await.unwrap().phase };
     let (answers, phase) = tokio::join!(answers(calls(&s)), cancel);
     assert_eq!(phase, JobPhase::Cancelled);
     for (answer, status) in answers {
@@ -159,7 +163,7 @@ async fn requests_that_name_the_range_are_told() {
     let moving = bulk().send().await.expect(207);
     assert_eq!(moving.json()[0]["statusCode"], 410);
     assert_eq!(moving.json()[0]["subStatusCode"], 1007);
-    s.harness.engine.advance_job(job).await.unwrap();
+    s.harness.engine.advance_job(&test_context(), job).await.unwrap();
     for gone in [query(), bulk()] {
         assert_eq!(gone.send().await.expect(410).header("x-ms-substatus"), Some("1002"));
     }

@@ -91,7 +91,10 @@ async fn make_container(s: &TestService, name: &str, ranges: u32) {
     let made = demo.spec.clone();
     let spec = ContainerSpec { id: name.into(), indexing: IndexingPolicy::default(), ..made };
     let throughput = Some(Throughput::Manual(ranges * 6_000));
-    engine.create_container(demo.rid.database, spec, throughput).await.expect("a container");
+    engine
+        .create_container(&test_context(), demo.rid.database, spec, throughput)
+        .await
+        .expect("a container");
 }
 
 #[tokio::test]
@@ -106,7 +109,10 @@ async fn a_container_of_another_api_becomes_a_table() {
     // A container with another partition key is not a table.
     let engine = &s.harness.engine;
     let other = testkit::harness::spec("other");
-    engine.create_container(s.demo().rid.database, other, None).await.expect("a container");
+    engine
+        .create_container(&test_context(), s.demo().rid.database, other, None)
+        .await
+        .expect("a container");
     s.get("/other()").await.refused(404, "TableNotFound");
     assert!(!s.get("/Tables").await.text().contains("other"));
 }

@@ -9,7 +9,7 @@ use engine::RangeId;
 use engine::repartition::{Progression, SplitPoint};
 use storage::{MemoryStore, View};
 use testkit::clock::ManualClock;
-use testkit::harness::Harness;
+use testkit::harness::{Harness, test_context};
 use testkit::hooked::{HookedStore, Hooks};
 
 use crate::support::TestService;
@@ -94,8 +94,9 @@ async fn a_split_between_two_pages_is_not_noticed() {
     let first = s.get("/demo()?$top=5").await;
     let table = s.demo();
     let how = Progression::Automatic;
-    let job = s.harness.engine.start_split(table.rid, RangeId(0), SplitPoint::ByteMedian, how);
-    let job = job.await.expect("a split");
+    let (ctx, at) = (test_context(), SplitPoint::ByteMedian);
+    let job = s.harness.engine.start_split(&ctx, table.rid, RangeId(0), at, how).await;
+    let job = job.expect("a split");
     s.harness.engine.finish_job(job.id).await.expect("a job");
     assert_eq!(table.routing().ranges().len(), 2);
     let mut keys = first.keys();

@@ -5,6 +5,7 @@
 //! old snapshot until the new one is on disk.
 
 use std::collections::VecDeque;
+use std::fmt::Display;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
@@ -30,7 +31,7 @@ use crate::partition::Partition;
 use crate::repartition::{Child, JobId, JobReason, JobSpec};
 use crate::routing::{PartitionRange, RangeId, RoutingMap};
 use crate::submit::COMMITS_QUEUED_MAX;
-use crate::{Busy, Engine, Error, InvalidRequest, ResourceKind};
+use crate::{Busy, Engine, Error, InvalidRequest, RequestContext, ResourceKind};
 
 /// Databases and containers that one commit deletes, unless one database has more containers: the
 /// commit is built in memory, and the other changes of the catalog wait for it.
@@ -82,12 +83,13 @@ impl Engine {
     /// Creates a database, with shared throughput when given.
     pub async fn create_database(
         &self,
+        ctx: &RequestContext,
         id: &str,
         throughput: Option<Throughput>,
     ) -> Result<Arc<Database>, Error> {
         check_resource_id(id)?;
         throughput.map(|t| self.check_new(NewSubject::Database, t)).transpose()?;
-        let mut change = self.begin_change().await;
+        let mut change = self.begin_change_for(ctx).await?;
         change.check_room()?;
         if change.catalog.database(id).is_some() {
             return Err(exists(ResourceKind::Database, id));
@@ -100,23 +102,24 @@ impl Engine {
         if let Some(throughput) = throughput {
             change.add_offer(OfferTarget::Database(rid), throughput, true);
         }
-        self.finish_change(change).await?;
+        self.finish_change_for(ctx, change, "create_database", &database.id).await?;
         Ok(database)
     }
 
     /// Deletes a database and everything in it.
     pub async fn delete_database(
         &self,
+        ctx: &RequestContext,
         rid: DatabaseRid,
         if_match: Option<EtagCondition>,
     ) -> Result<(), Error> {
-        let mut change = self.begin_change().await;
+        let mut change = self.begin_change_for(ctx).await?;
         let Some(database) = change.catalog.database_by_rid(rid).cloned() else {
             return Err(missing(ResourceKind::Database, rid));
         };
         check_etag(if_match.as_ref(), &resource_etag(rid.0, database.version))?;
         change.drop_database(rid);
-        self.finish_change(change).await?;
+        self.finish_change_for(ctx, change, "delete_database", &database.id).await?;
         self.inner.monitor.notify_one();
         Ok(())
     }
@@ -124,11 +127,11 @@ impl Engine {
     /// Deletes every database that exists now, each with everything in it. One commit deletes many.
     /// A failure, or a stop of the server, leaves the remaining databases whole, to be deleted by
     /// the next call; databases that are created meanwhile stay.
-    pub async fn delete_all_databases(&self) -> Result<Deleted, Error> {
+    pub async fn delete_all_databases(&self, ctx: &RequestContext) -> Result<Deleted, Error> {
         let mut left: VecDeque<DatabaseRid> = self.catalog().databases.keys().copied().collect();
         let mut deleted = Deleted::default();
         while !left.is_empty() {
-            let mut change = self.begin_change().await;
+            let mut change = self.begin_change_for(ctx).await?;
             let mut of_commit = Deleted::default();
             while of_commit.databases + of_commit.containers < DELETED_PER_COMMIT
                 && let Some(rid) = left.pop_front()
@@ -138,7 +141,7 @@ impl Engine {
                     of_commit.databases += 1;
                 }
             }
-            self.finish_change(change).await?;
+            self.finish_change_for(ctx, change, "delete_all_databases", &"all").await?;
             deleted.databases += of_commit.databases;
             deleted.containers += of_commit.containers;
         }
@@ -150,12 +153,13 @@ impl Engine {
     /// gets the default offer.
     pub async fn create_container(
         &self,
+        ctx: &RequestContext,
         database: DatabaseRid,
         spec: ContainerSpec,
         throughput: Option<Throughput>,
     ) -> Result<Arc<Container>, Error> {
         check_resource_id(&spec.id)?;
-        let mut change = self.begin_change().await;
+        let mut change = self.begin_change_for(ctx).await?;
         let Some(owner) = change.catalog.database_by_rid(database).cloned() else {
             return Err(Error::OwnerNotFound {
                 kind: ResourceKind::Database,
@@ -198,7 +202,7 @@ impl Engine {
         if let Some(own) = own {
             change.add_offer(OfferTarget::Container(rid), own, throughput.is_some());
         }
-        self.finish_change(change).await?;
+        self.finish_change_for(ctx, change, "create_container", &container.spec.id).await?;
         Ok(container)
     }
 
@@ -206,11 +210,12 @@ impl Engine {
     /// stay as they are; the front end refuses a request to change them.
     pub async fn replace_container(
         &self,
+        ctx: &RequestContext,
         rid: ContainerRid,
         spec: ContainerSpec,
         if_match: Option<EtagCondition>,
     ) -> Result<Arc<Container>, Error> {
-        let mut change = self.begin_change().await;
+        let mut change = self.begin_change_for(ctx).await?;
         let Some(old) = change.catalog.container_by_rid(rid).cloned() else {
             return Err(missing(ResourceKind::Container, rid));
         };
@@ -231,7 +236,7 @@ impl Engine {
         let container =
             Arc::new(Container { spec, ts, version, versions_since, indexes, ..old.same() });
         change.put_container(Arc::clone(&container));
-        self.finish_change(change).await?;
+        self.finish_change_for(ctx, change, "replace_container", &container.spec.id).await?;
         self.rebuild_indexes();
         Ok(container)
     }
@@ -239,16 +244,17 @@ impl Engine {
     /// Deletes a container and its items.
     pub async fn delete_container(
         &self,
+        ctx: &RequestContext,
         rid: ContainerRid,
         if_match: Option<EtagCondition>,
     ) -> Result<(), Error> {
-        let mut change = self.begin_change().await;
+        let mut change = self.begin_change_for(ctx).await?;
         let Some(container) = change.catalog.container_by_rid(rid).cloned() else {
             return Err(missing(ResourceKind::Container, rid));
         };
         check_etag(if_match.as_ref(), &resource_etag(rid.number, container.version))?;
         change.drop_container(&container);
-        self.finish_change(change).await?;
+        self.finish_change_for(ctx, change, "delete_container", &container.spec.id).await?;
         self.inner.monitor.notify_one();
         Ok(())
     }
@@ -256,11 +262,12 @@ impl Engine {
     /// Changes provisioned throughput.
     pub async fn replace_offer(
         &self,
+        ctx: &RequestContext,
         rid: OfferRid,
         wanted: impl Into<OfferChange>,
     ) -> Result<Arc<Offer>, Error> {
         let OfferChange { throughput, has_minute_budget, if_match } = wanted.into();
-        let mut change = self.begin_change().await;
+        let mut change = self.begin_change_for(ctx).await?;
         let Some(old) = change.catalog.offer(rid).cloned() else {
             return Err(missing(ResourceKind::Offer, rid));
         };
@@ -280,7 +287,7 @@ impl Engine {
             ..*old
         });
         change.put_offer(Arc::clone(&offer));
-        self.finish_change(change).await?;
+        self.finish_change_for(ctx, change, "replace_offer", &rid).await?;
         self.inner.monitor.notify_one();
         Ok(offer)
     }
@@ -294,6 +301,26 @@ impl Engine {
             None => settings.default_ranges,
         };
         wanted.clamp(1, limits::CONTAINER_RANGES_MAX)
+    }
+
+    /// Begins the change that a request wants.
+    pub(super) async fn begin_change_for(&self, ctx: &RequestContext) -> Result<Change, Error> {
+        let change = self.before_deadline(ctx, self.begin_change()).await?;
+        self.check_deadline(ctx)?;
+        Ok(change)
+    }
+
+    /// Makes the change that a request wants durable, and logs on whose behalf that was.
+    pub(super) async fn finish_change_for(
+        &self,
+        ctx: &RequestContext,
+        change: Change,
+        operation: &'static str,
+        subject: &(dyn Display + Sync),
+    ) -> Result<(), Error> {
+        self.finish_change(change).await?;
+        self.log_change(ctx, operation, subject);
+        Ok(())
     }
 
     pub(crate) async fn begin_change(&self) -> Change {

@@ -17,7 +17,7 @@ use super::store::number;
 use super::{Catalog, Change, record, resource_etag};
 use crate::keys::catalog as k;
 use crate::ops::EtagCondition;
-use crate::{Engine, Error, InvalidRequest, ResourceKind};
+use crate::{Engine, Error, InvalidRequest, RequestContext, ResourceKind};
 
 /// Numbers have the top bit clear, as those of users must.
 const NUMBER_MASK: u32 = 0x7FFF_FFFF;
@@ -230,58 +230,62 @@ impl Engine {
     /// Creates an opaque resource.
     pub async fn create_opaque(
         &self,
+        ctx: &RequestContext,
         owner: OpaqueOwner,
         kind: OpaqueKind,
         spec: NewOpaque,
     ) -> Result<Arc<OpaqueResource>, Error> {
-        let mut change = self.begin_change().await;
+        let mut change = self.begin_change_for(ctx).await?;
         let created = change.create_opaque(owner, kind, spec)?;
-        self.finish_change(change).await?;
+        self.finish_change_for(ctx, change, "create_opaque", &created.spec.id).await?;
         Ok(created)
     }
 
     /// Replaces an opaque resource, its name included.
     pub async fn replace_opaque(
         &self,
+        ctx: &RequestContext,
         key: OpaqueId,
         spec: NewOpaque,
         if_match: Option<EtagCondition>,
     ) -> Result<Arc<OpaqueResource>, Error> {
-        let mut change = self.begin_change().await;
+        let mut change = self.begin_change_for(ctx).await?;
         let replaced = change.replace_opaque(key, spec, if_match.as_ref())?;
-        self.finish_change(change).await?;
+        self.finish_change_for(ctx, change, "replace_opaque", &replaced.spec.id).await?;
         Ok(replaced)
     }
 
     /// Replaces the opaque resource of that name or creates it; returns which.
     pub async fn upsert_opaque(
         &self,
+        ctx: &RequestContext,
         owner: OpaqueOwner,
         kind: OpaqueKind,
         spec: NewOpaque,
         if_match: Option<EtagCondition>,
     ) -> Result<(Arc<OpaqueResource>, bool), Error> {
-        let mut change = self.begin_change().await;
+        let mut change = self.begin_change_for(ctx).await?;
         let known = change.catalog.opaque(owner, kind, &spec.id).map(|known| known.key);
         let written = match known {
             Some(key) => change.replace_opaque(key, spec, if_match.as_ref())?,
             None => change.create_opaque(owner, kind, spec)?,
         };
-        self.finish_change(change).await?;
+        self.finish_change_for(ctx, change, "upsert_opaque", &written.spec.id).await?;
         Ok((written, known.is_none()))
     }
 
     /// Deletes an opaque resource and what belongs to it.
     pub async fn delete_opaque(
         &self,
+        ctx: &RequestContext,
         key: OpaqueId,
         if_match: Option<EtagCondition>,
     ) -> Result<(), Error> {
-        let mut change = self.begin_change().await;
+        let mut change = self.begin_change_for(ctx).await?;
         let old = change.opaque_to_change(key)?;
         check_etag(if_match.as_ref(), &old.etag())?;
         change.drop_opaque(key);
-        self.finish_change(change).await
+        self.finish_change_for(ctx, change, "delete_opaque", &old.spec.id).await
     }
 
     /// A secret for `purpose` that lasts as long as the data and is unique to this store.

@@ -11,7 +11,7 @@ use super::change::{check_etag, check_resource_id, exists, missing};
 use super::{Change, record, resource_etag};
 use crate::keys::catalog as k;
 use crate::ops::EtagCondition;
-use crate::{Engine, Error, ResourceKind};
+use crate::{Engine, Error, RequestContext, ResourceKind};
 
 /// The kinds of scripts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -217,12 +217,13 @@ impl Engine {
     /// Adds a script to a container.
     pub async fn create_script(
         &self,
+        ctx: &RequestContext,
         container: ContainerRid,
         kind: ScriptKind,
         spec: ScriptSpec,
     ) -> Result<Arc<Script>, Error> {
         check(&spec)?;
-        let mut change = self.begin_change().await;
+        let mut change = self.begin_change_for(ctx).await?;
         if change.catalog.container_by_rid(container).is_none() {
             let (kind, id) = (ResourceKind::Container, container.to_string());
             return Err(Error::OwnerNotFound { kind, id });
@@ -237,19 +238,20 @@ impl Engine {
         let rid = ScriptRid { container, kind, number: change.next_script() };
         let script = Arc::new(Script { rid, spec, ts: change.ts, version: 1 });
         change.put_script(Arc::clone(&script));
-        self.finish_change(change).await?;
+        self.finish_change_for(ctx, change, "create_script", &script.spec.id).await?;
         Ok(script)
     }
 
     /// Replaces a script; another id renames it.
     pub async fn replace_script(
         &self,
+        ctx: &RequestContext,
         rid: ScriptRid,
         spec: ScriptSpec,
         if_match: Option<EtagCondition>,
     ) -> Result<Arc<Script>, Error> {
         check(&spec)?;
-        let mut change = self.begin_change().await;
+        let mut change = self.begin_change_for(ctx).await?;
         let Some(old) = change.catalog.script_by_rid(rid).cloned() else {
             return Err(missing(ResourceKind::Script, rid));
         };
@@ -261,24 +263,25 @@ impl Engine {
         let ts = change.ts.max(old.ts);
         let script = Arc::new(Script { rid, spec, ts, version: old.version + 1 });
         change.put_script(Arc::clone(&script));
-        self.finish_change(change).await?;
+        self.finish_change_for(ctx, change, "replace_script", &script.spec.id).await?;
         Ok(script)
     }
 
     /// Deletes a script.
     pub async fn delete_script(
         &self,
+        ctx: &RequestContext,
         rid: ScriptRid,
         if_match: Option<EtagCondition>,
     ) -> Result<(), Error> {
-        let mut change = self.begin_change().await;
+        let mut change = self.begin_change_for(ctx).await?;
         let Some(old) = change.catalog.script_by_rid(rid).cloned() else {
             return Err(missing(ResourceKind::Script, rid));
         };
         check_etag(if_match.as_ref(), &old.etag())?;
         change.delete(k::script(rid));
         change.catalog.remove_script(rid);
-        self.finish_change(change).await
+        self.finish_change_for(ctx, change, "delete_script", &old.spec.id).await
     }
 }
 

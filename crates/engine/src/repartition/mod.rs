@@ -26,7 +26,7 @@ use std::time::Duration;
 
 use model::{ContainerRid, Epk};
 
-use crate::{Engine, Error, RangeId, ResourceKind};
+use crate::{Engine, Error, RangeId, RequestContext, ResourceKind};
 
 pub(crate) use copy::{progress_of, upgrade};
 pub(crate) use info::{Child, JobSpec};
@@ -52,48 +52,74 @@ impl Engine {
     /// Begins to split a range in two. Returns as soon as the job is stored.
     pub async fn start_split(
         &self,
+        ctx: &RequestContext,
         container: ContainerRid,
         range: RangeId,
         at: SplitPoint,
         progression: Progression,
     ) -> Result<JobInfo, Error> {
         let (sources, split_at, reason) = (vec![range], Some(at), JobReason::Asked);
-        self.begin_job(JobRequest { container, sources, split_at, progression, reason }).await
+        let request = JobRequest { container, sources, split_at, progression, reason };
+        self.begin_job_for(ctx, request, "start_split").await
     }
 
     /// Begins to merge neighbouring ranges.
     pub async fn start_merge(
         &self,
+        ctx: &RequestContext,
         container: ContainerRid,
         ranges: &[RangeId],
         progression: Progression,
     ) -> Result<JobInfo, Error> {
         let (sources, reason) = (ranges.to_vec(), JobReason::Asked);
         let request = JobRequest { container, sources, split_at: None, progression, reason };
-        self.begin_job(request).await
+        self.begin_job_for(ctx, request, "start_merge").await
     }
 
-    /// Lets a manually driven job take its next step, and waits until it has.
-    pub async fn advance_job(&self, id: JobId) -> Result<JobInfo, Error> {
+    async fn begin_job_for(
+        &self,
+        ctx: &RequestContext,
+        request: JobRequest,
+        operation: &'static str,
+    ) -> Result<JobInfo, Error> {
+        self.check_deadline(ctx)?;
+        let job = self.begin_job(request).await?;
+        self.log_change(ctx, operation, &job.id.0);
+        Ok(job)
+    }
+
+    /// Lets a manually driven job take its next step, and waits until it has or the deadline passes.
+    pub async fn advance_job(&self, ctx: &RequestContext, id: JobId) -> Result<JobInfo, Error> {
         let job = self.find_job(id)?;
-        job.advance().await?;
+        self.check_deadline(ctx)?;
+        self.before_deadline(ctx, job.advance()).await??;
+        self.log_change(ctx, "advance_job", &id.0);
         Ok(job.info())
     }
 
-    /// Cancels a job and waits until it has ended. What it copied is dropped. A job that is just
-    /// changing over may still succeed.
-    pub async fn cancel_job(&self, id: JobId) -> Result<JobInfo, Error> {
+    /// Cancels a job and waits until it has ended or the deadline passes. What it copied is dropped.
+    /// A job that is just changing over may still succeed.
+    pub async fn cancel_job(&self, ctx: &RequestContext, id: JobId) -> Result<JobInfo, Error> {
         let job = self.find_job(id)?;
+        self.check_deadline(ctx)?;
         job.cancel();
-        job.ended().await;
+        self.log_change(ctx, "cancel_job", &id.0);
+        self.before_deadline(ctx, job.ended()).await?;
         Ok(job.info())
     }
 
     /// Pauses a job's copying, or resumes it. A job stays paused over restarts. After an error it
     /// may or may not be paused, but only until the next call succeeds.
-    pub async fn pause_job(&self, id: JobId, is_paused: bool) -> Result<JobInfo, Error> {
+    pub async fn pause_job(
+        &self,
+        ctx: &RequestContext,
+        id: JobId,
+        is_paused: bool,
+    ) -> Result<JobInfo, Error> {
         let job = self.find_job(id)?;
+        self.check_deadline(ctx)?;
         self.set_paused(&job, is_paused).await?;
+        self.log_change(ctx, if is_paused { "pause_job" } else { "resume_job" }, &id.0);
         Ok(job.info())
     }
 

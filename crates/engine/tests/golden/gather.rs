@@ -213,7 +213,9 @@ async fn answers_are_the_same_when_ranges_change_between_pages() {
         }
         let how = Progression::Automatic;
         let first = c.routing().ranges()[0].id;
-        if let Ok(job) = h.engine.start_split(c.rid, first, SplitPoint::Midpoint, how).await {
+        if let Ok(job) =
+            h.engine.start_split(&test_context(), c.rid, first, SplitPoint::Midpoint, how).await
+        {
             assert_eq!(
                 h.engine.finish_job(job.id).await.expect("a job").phase,
                 JobPhase::Succeeded
@@ -230,7 +232,7 @@ async fn answers_are_the_same_when_ranges_change_between_pages() {
         }
         let last: Vec<_> =
             c.routing().ranges().iter().rev().take(2).map(|range| range.id).collect();
-        let job = h.engine.start_merge(c.rid, &last, how).await.expect("a merge");
+        let job = h.engine.start_merge(&test_context(), c.rid, &last, how).await.expect("a merge");
         assert_eq!(h.engine.finish_job(job.id).await.expect("a job").phase, JobPhase::Succeeded);
         for (query, start) in queries.iter().zip(seconds) {
             let place = format!("{}: {}", query.case.line, query.case.text);

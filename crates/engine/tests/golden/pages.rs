@@ -153,7 +153,9 @@ async fn check_split(h: Harness, golden: &Golden, ranges: u32) {
     let (range, ..) = fullest.expect("a range");
     let how = Progression::Automatic;
     // A range with a single key can't be split.
-    if let Ok(job) = h.engine.start_split(c.rid, range, SplitPoint::Midpoint, how).await {
+    if let Ok(job) =
+        h.engine.start_split(&test_context(), c.rid, range, SplitPoint::Midpoint, how).await
+    {
         let ended = h.engine.finish_job(job.id).await.expect("a job");
         assert_eq!(ended.phase, JobPhase::Succeeded);
         for (query, items_max, start) in starts {

@@ -28,7 +28,11 @@ async fn fill(harness: &Harness, ranges: usize, bytes: usize) -> Arc<Container> 
     }
     let catalog = harness.engine.catalog();
     let offer = catalog.offer_of(OfferTarget::Container(c.rid)).expect("an offer");
-    harness.engine.replace_offer(offer.rid, Throughput::Manual(400)).await.expect("an offer");
+    harness
+        .engine
+        .replace_offer(&test_context(), offer.rid, Throughput::Manual(400))
+        .await
+        .expect("an offer");
     c
 }
 

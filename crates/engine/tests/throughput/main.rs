@@ -23,8 +23,12 @@ fn throttling() -> Harness {
 
 /// A container with this throughput, in a database of its own.
 async fn container(harness: &Harness, throughput: Throughput) -> Arc<Container> {
-    let database = harness.engine.create_database("own", None).await.expect("a database");
-    let made = harness.engine.create_container(database.rid, spec("c"), Some(throughput)).await;
+    let database =
+        harness.engine.create_database(&test_context(), "own", None).await.expect("a database");
+    let made = harness
+        .engine
+        .create_container(&test_context(), database.rid, spec("c"), Some(throughput))
+        .await;
     made.expect("a container")
 }
 
@@ -179,10 +183,18 @@ async fn another_offer_counts_at_once() {
     drain(&harness, &container, "a");
     let target = OfferTarget::Container(container.rid);
     let offer = Arc::clone(harness.engine.catalog().offer_of(target).unwrap());
-    harness.engine.replace_offer(offer.rid, Throughput::Manual(5_000)).await.unwrap();
+    harness
+        .engine
+        .replace_offer(&test_context(), offer.rid, Throughput::Manual(5_000))
+        .await
+        .unwrap();
     harness.clock.advance(Duration::from_secs(1));
     assert_eq!(drain(&harness, &container, "a"), 5_000);
-    harness.engine.replace_offer(offer.rid, Throughput::Manual(400)).await.unwrap();
+    harness
+        .engine
+        .replace_offer(&test_context(), offer.rid, Throughput::Manual(400))
+        .await
+        .unwrap();
     harness.clock.advance(Duration::from_secs(10));
     assert_eq!(drain(&harness, &container, "a"), 400);
 }
@@ -192,13 +204,16 @@ async fn containers_of_a_database_share_its_offer() {
     let harness = throttling();
     let engine = &harness.engine;
     let shared = Some(Throughput::Manual(1_000));
-    let database = engine.create_database("shared", shared).await.unwrap();
+    let database = engine.create_database(&test_context(), "shared", shared).await.unwrap();
     let mut members = Vec::new();
     for id in ["a", "b"] {
-        members.push(engine.create_container(database.rid, spec(id), None).await.unwrap());
+        members.push(
+            engine.create_container(&test_context(), database.rid, spec(id), None).await.unwrap(),
+        );
     }
     let own = Some(Throughput::Manual(400));
-    let apart = engine.create_container(database.rid, spec("own"), own).await.unwrap();
+    let apart =
+        engine.create_container(&test_context(), database.rid, spec("own"), own).await.unwrap();
     let first = drain(&harness, &members[0], "k");
     assert!((1_000..=1_050).contains(&first), "one can use all: {first}");
     let second = drain(&harness, &members[1], "k");
@@ -208,7 +223,7 @@ async fn containers_of_a_database_share_its_offer() {
     harness.clock.advance(Duration::from_secs(1));
     let both = drain(&harness, &members[0], "k") + drain(&harness, &members[1], "k");
     assert!((900..=1_051).contains(&both), "{both}");
-    engine.delete_container(members[1].rid, None).await.unwrap();
+    engine.delete_container(&test_context(), members[1].rid, None).await.unwrap();
     harness.clock.advance(Duration::from_secs(10));
     assert!((1_000..=1_101).contains(&drain(&harness, &members[0], "k")));
 }
@@ -216,12 +231,15 @@ async fn containers_of_a_database_share_its_offer() {
 #[tokio::test]
 async fn a_partition_serves_at_most_its_maximum() {
     let harness = throttling();
-    let database = harness.engine.create_database("d", None).await.unwrap();
+    let database = harness.engine.create_database(&test_context(), "d", None).await.unwrap();
     let mut keyless = spec("fixed");
     keyless.partition_key.is_system = true;
     let throughput = Some(Throughput::Manual(10_000));
-    let container =
-        harness.engine.create_container(database.rid, keyless, throughput).await.unwrap();
+    let container = harness
+        .engine
+        .create_container(&test_context(), database.rid, keyless, throughput)
+        .await
+        .unwrap();
     assert_eq!(container.routing().ranges().len(), 1);
     assert_eq!(usage_of(&harness, &container).limit, Some(Charge::units(10_000)));
 }
@@ -329,8 +347,9 @@ fn found(harness: &Harness) -> Arc<Container> {
 async fn throughput_that_was_not_asked_for_limits_nothing_until_it_is() {
     let store = Arc::new(MemoryStore::new());
     let harness = provisioned_over(&store);
-    let database = harness.engine.create_database("own", None).await.unwrap().rid;
-    let made = harness.engine.create_container(database, spec("c"), None).await.unwrap();
+    let database = harness.engine.create_database(&test_context(), "own", None).await.unwrap().rid;
+    let made =
+        harness.engine.create_container(&test_context(), database, spec("c"), None).await.unwrap();
     let offer = |harness: &Harness| {
         let catalog = harness.engine.catalog();
         Arc::clone(catalog.offer_of(OfferTarget::Container(made.rid)).unwrap())
@@ -348,7 +367,11 @@ async fn throughput_that_was_not_asked_for_limits_nothing_until_it_is() {
     assert!(!is_limited(&again), "nor after a restart");
     drop(again);
     // Also when it is set to the value that it has.
-    harness.engine.replace_offer(offer(&harness).rid, Throughput::Manual(400)).await.unwrap();
+    harness
+        .engine
+        .replace_offer(&test_context(), offer(&harness).rid, Throughput::Manual(400))
+        .await
+        .unwrap();
     assert!(offer(&harness).was_requested && is_limited(&harness));
     assert!(is_limited(&provisioned_over(&store)));
 }
@@ -359,18 +382,22 @@ async fn throughput_that_was_asked_for_limits_a_container_and_those_that_share_i
     let own = container(&harness, Throughput::Manual(400)).await;
     assert_eq!(drain(&harness, &own, "a"), 400);
     let shared = Some(Throughput::Manual(400));
-    let database = harness.engine.create_database("shared", shared).await.unwrap().rid;
-    let first = harness.engine.create_container(database, spec("c"), None).await.unwrap();
+    let database =
+        harness.engine.create_database(&test_context(), "shared", shared).await.unwrap().rid;
+    let first =
+        harness.engine.create_container(&test_context(), database, spec("c"), None).await.unwrap();
     assert_eq!(drain(&harness, &first, "a"), 400);
-    let second = harness.engine.create_container(database, spec("d"), None).await.unwrap();
+    let second =
+        harness.engine.create_container(&test_context(), database, spec("d"), None).await.unwrap();
     assert!(drain(&harness, &second, "a") < 400);
 }
 
 #[tokio::test]
 async fn the_default_throughput_limits_where_all_of_it_does() {
     let harness = throttling();
-    let database = harness.engine.create_database("own", None).await.unwrap().rid;
-    let made = harness.engine.create_container(database, spec("c"), None).await.unwrap();
+    let database = harness.engine.create_database(&test_context(), "own", None).await.unwrap().rid;
+    let made =
+        harness.engine.create_container(&test_context(), database, spec("c"), None).await.unwrap();
     // Requests of an API without throughput are admitted, others are throttled.
     let free = engine::Admission { is_free_by_default: true, ..Default::default() };
     for _ in 0..2_000 {
@@ -400,14 +427,18 @@ async fn a_minutes_budget_serves_more_than_the_second_has() {
     let offer = catalog.offer_of(OfferTarget::Container(container.rid)).unwrap();
     let change =
         OfferChange { throughput: offer.throughput, has_minute_budget: Some(true), if_match: None };
-    harness.engine.replace_offer(offer.rid, change).await.unwrap();
+    harness.engine.replace_offer(&test_context(), offer.rid, change).await.unwrap();
     assert_eq!(drain(&harness, &container, "a"), 400 + 4_000);
     harness.clock.advance(Duration::from_secs(1));
     assert_eq!(drain(&harness, &container, "a"), 400);
     harness.clock.advance(Duration::from_secs(60));
     assert_eq!(drain(&harness, &container, "a"), 400 + 4_000);
     // A later change without this setting leaves it as it is.
-    harness.engine.replace_offer(offer.rid, Throughput::Manual(500)).await.unwrap();
+    harness
+        .engine
+        .replace_offer(&test_context(), offer.rid, Throughput::Manual(500))
+        .await
+        .unwrap();
     let catalog = harness.engine.catalog();
     assert!(catalog.offer(offer.rid).unwrap().has_minute_budget);
 }
@@ -544,7 +575,10 @@ async fn children_of_a_split_share_what_their_parent_had() {
     let container = container(&harness, Throughput::Manual(4_000)).await;
     drain(&harness, &container, "k0");
     let (first, how) = (container.routing().ranges()[0].id, Progression::Automatic);
-    let job = harness.engine.start_split(container.rid, first, SplitPoint::Midpoint, how).await;
+    let job = harness
+        .engine
+        .start_split(&test_context(), container.rid, first, SplitPoint::Midpoint, how)
+        .await;
     harness.engine.finish_job(job.unwrap().id).await.unwrap();
     let limits = || -> Vec<_> {
         harness.engine.usage(&container).into_iter().map(|(_, u)| u.limit).collect()
@@ -555,7 +589,7 @@ async fn children_of_a_split_share_what_their_parent_had() {
     assert!((1_900..=2_000).contains(&drain(&harness, &container, &other)));
 
     let both: Vec<_> = container.routing().ranges().iter().map(|r| r.id).collect();
-    let job = harness.engine.start_merge(container.rid, &both, how).await.unwrap();
+    let job = harness.engine.start_merge(&test_context(), container.rid, &both, how).await.unwrap();
     harness.engine.finish_job(job.id).await.unwrap();
     assert_eq!(limits(), [Some(Charge::units(4_000))]);
 }
@@ -570,7 +604,10 @@ async fn children_of_a_split_pay_their_parents_debt_back() {
     let debt = wait_told(harness.read(&container, "k0", "1"));
     assert!(debt > Duration::from_secs(1), "{debt:?}");
     let (first, how) = (container.routing().ranges()[0].id, Progression::Automatic);
-    let job = harness.engine.start_split(container.rid, first, SplitPoint::Midpoint, how).await;
+    let job = harness
+        .engine
+        .start_split(&test_context(), container.rid, first, SplitPoint::Midpoint, how)
+        .await;
     harness.engine.finish_job(job.unwrap().id).await.unwrap();
     for range in container.routing().ranges() {
         let is_there = |key: &String| {
@@ -604,7 +641,10 @@ async fn children_of_a_split_pay_for_what_was_under_way() {
     assert!(deleting.as_mut().poll(&mut std::task::Context::from_waker(waker)).is_pending());
     store.hooks.set_open(true);
     let (first, how) = (container.routing().ranges()[0].id, Progression::Automatic);
-    let job = harness.engine.start_split(container.rid, first, SplitPoint::Midpoint, how).await;
+    let job = harness
+        .engine
+        .start_split(&test_context(), container.rid, first, SplitPoint::Midpoint, how)
+        .await;
     harness.engine.finish_job(job.unwrap().id).await.unwrap();
     assert_eq!(consumed(&harness, &container), 0);
     deleting.await.unwrap();

@@ -7,7 +7,7 @@ use engine::ops::ItemOp;
 use engine::repartition::{Progression, SplitPoint};
 use engine::{Error, Settings, Throughput};
 use storage::MemoryStore;
-use testkit::harness::{Harness, body, spec};
+use testkit::harness::{Harness, body, spec, test_context};
 
 use crate::container;
 
@@ -15,13 +15,13 @@ use crate::container;
 async fn no_more_than_25_share_however_they_come() {
     let harness = Harness::in_memory();
     let shared = Some(Throughput::Manual(400));
-    let database = harness.engine.create_database("d", shared).await.unwrap().rid;
+    let database = harness.engine.create_database(&test_context(), "d", shared).await.unwrap().rid;
     let mut tasks = tokio::task::JoinSet::new();
     for n in 0..60 {
         let engine = harness.engine.clone();
-        tasks.spawn(
-            async move { engine.create_container(database, spec(&n.to_string()), None).await },
-        );
+        tasks.spawn(async move {
+            engine.create_container(&test_context(), database, spec(&n.to_string()), None).await
+        });
     }
     let made = tasks.join_all().await;
     assert_eq!(made.iter().filter(|m| m.is_ok()).count(), 25);
@@ -44,7 +44,8 @@ async fn an_offer_can_not_fall_far_below_its_peak() {
     let container = container(&harness, Throughput::Manual(400)).await;
     let catalog = harness.engine.catalog();
     let offer = catalog.offer_of(OfferTarget::Container(container.rid)).unwrap().rid;
-    let replace = |throughput| harness.engine.replace_offer(offer, throughput);
+    let ctx = &test_context();
+    let replace = |throughput| harness.engine.replace_offer(ctx, offer, throughput);
     replace(Throughput::Manual(60_000)).await.unwrap();
     let refused = refusal(replace(Throughput::Manual(500)).await);
     assert_eq!(refused, OfferRefused::BelowMinimum { wanted: 500, minimum: 600 });
@@ -72,10 +73,11 @@ fn by_the_documents() -> Harness {
 #[tokio::test]
 async fn by_the_documents_little_throughput_makes_a_fixed_container() {
     let h = by_the_documents();
-    let database = h.engine.create_database("d", None).await.unwrap().rid;
+    let database = h.engine.create_database(&test_context(), "d", None).await.unwrap().rid;
+    let ctx = &test_context();
     let create = |id: &'static str, throughput: Option<u32>| {
         let throughput = throughput.map(Throughput::Manual);
-        h.engine.create_container(database, spec(id), throughput)
+        h.engine.create_container(ctx, database, spec(id), throughput)
     };
     for (id, throughput, is_fixed) in
         [("a", None, true), ("b", Some(900), true), ("c", Some(1_000), false)]
@@ -93,8 +95,9 @@ async fn by_the_documents_little_throughput_makes_a_fixed_container() {
         let rid = catalog.container(database, id).unwrap().rid;
         catalog.offer_of(OfferTarget::Container(rid)).unwrap().rid
     };
+    let ctx = &test_context();
     let replace =
-        |id, throughput| h.engine.replace_offer(offer_of(id), Throughput::Manual(throughput));
+        |id, throughput| h.engine.replace_offer(ctx, offer_of(id), Throughput::Manual(throughput));
     replace("b", 10_000).await.unwrap();
     let refused = refusal(replace("b", 10_100).await);
     let bounds = OfferBounds { minimum: 400, maximum: 10_000, step: 100 };
@@ -107,14 +110,21 @@ async fn by_the_documents_little_throughput_makes_a_fixed_container() {
 async fn a_fixed_container_stays_one_after_a_restart_and_is_never_split() {
     let h = by_the_documents();
     let made = container(&h, Throughput::Manual(400)).await;
-    let replaced = h.engine.replace_container(made.rid, made.spec.clone(), None).await.unwrap();
+    let replaced = h
+        .engine
+        .replace_container(&test_context(), made.rid, made.spec.clone(), None)
+        .await
+        .unwrap();
     assert!(replaced.is_fixed());
     let again = Harness::on(Arc::clone(&h.store));
     let catalog = again.engine.catalog();
     let read = catalog.container_by_rid(made.rid).unwrap();
     assert!(read.is_fixed());
     let (range, point) = (read.routing().ranges()[0].id, SplitPoint::Midpoint);
-    let split = again.engine.start_split(read.rid, range, point, Progression::Automatic).await;
+    let split = again
+        .engine
+        .start_split(&test_context(), read.rid, range, point, Progression::Automatic)
+        .await;
     assert!(matches!(split, Err(Error::NotPartitionable(_))));
 }
 
@@ -142,15 +152,18 @@ async fn a_fixed_container_has_a_size() {
 #[tokio::test]
 async fn by_the_documents_a_shared_database_holds_containers_with_keys() {
     let h = by_the_documents();
-    let little = h.engine.create_database("little", Some(Throughput::Manual(400))).await;
+    let little =
+        h.engine.create_database(&test_context(), "little", Some(Throughput::Manual(400))).await;
     let below = OfferRefused::BelowMinimum { wanted: 400, minimum: 1_000 };
     assert_eq!(refusal(little), below);
     let shared = Some(Throughput::Manual(1_000));
-    let database = h.engine.create_database("d", shared).await.unwrap().rid;
-    let keyed = h.engine.create_container(database, spec("keyed"), None).await.unwrap();
+    let database = h.engine.create_database(&test_context(), "d", shared).await.unwrap().rid;
+    let keyed =
+        h.engine.create_container(&test_context(), database, spec("keyed"), None).await.unwrap();
     assert!(!keyed.is_fixed());
     let mut keyless = spec("keyless");
     keyless.partition_key.is_system = true;
-    let refused = refusal(h.engine.create_container(database, keyless, None).await);
+    let refused =
+        refusal(h.engine.create_container(&test_context(), database, keyless, None).await);
     assert_eq!(refused, OfferRefused::SharedWithoutKey);
 }

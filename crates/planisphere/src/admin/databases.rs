@@ -65,7 +65,7 @@ impl Admin {
             faults.clear();
             ended
         });
-        let deleted = self.engine.delete_all_databases().await?;
+        let deleted = self.engine.delete_all_databases(&self.service.operator_context()).await?;
         let engine::catalog::Deleted { databases, containers } = deleted;
         Ok(Reply::ok(&ResetSummary { databases, containers, faults }))
     }

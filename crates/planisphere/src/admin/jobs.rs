@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use engine::Catalog;
 use engine::repartition::{JobId, JobInfo, JobKind, JobPhase, JobReason, Progression};
+use engine::{Catalog, RequestContext};
 
 use super::containers::part;
 use super::reply::{AdminError, Reply};
@@ -32,20 +32,23 @@ impl Admin {
             let phase = shown(&before.phase).0;
             return Err(AdminError::conflict(format!("Job {} has finished ({phase:?}).", id.0)));
         }
+        let ctx = &self.service.operator_context();
         let job = match step {
             JobStep::Advance => self.advance(id).await?,
-            JobStep::Cancel => self.engine.cancel_job(id).await?,
-            JobStep::Pause => self.engine.pause_job(id, true).await?,
-            JobStep::Resume => self.engine.pause_job(id, false).await?,
+            JobStep::Cancel => self.engine.cancel_job(ctx, id).await?,
+            JobStep::Pause => self.engine.pause_job(ctx, id, true).await?,
+            JobStep::Resume => self.engine.pause_job(ctx, id, false).await?,
         };
         Ok(Reply::ok(&self.describe_job(&self.engine.catalog(), &job)))
     }
 
     /// Lets a job take its next step. A slow or paused job takes it later.
     pub(super) async fn advance(&self, id: JobId) -> Result<JobInfo, AdminError> {
-        match tokio::time::timeout(STEP_TIMEOUT, self.engine.advance_job(id)).await {
-            Ok(advanced) => Ok(advanced?),
-            Err(_) => self.engine.job(id).ok_or_else(|| no_job(id)),
+        let deadline = self.engine.components().clock.monotonic() + STEP_TIMEOUT;
+        let ctx = RequestContext { deadline: Some(deadline), ..self.service.operator_context() };
+        match self.engine.advance_job(&ctx, id).await {
+            Err(engine::Error::DeadlinePassed) => self.engine.job(id).ok_or_else(|| no_job(id)),
+            advanced => Ok(advanced?),
         }
     }
 

@@ -4,7 +4,7 @@
 //! that takes its second step is still `Swapping` in the reply, and is then found done.
 
 use engine::repartition::{JobId, JobInfo, JobKind, JobPhase, Progression, SplitPoint};
-use engine::{Engine, RangeId};
+use engine::{Engine, RangeId, RequestContext};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tracing::warn;
@@ -135,9 +135,11 @@ impl Admin {
             _ if before.phase.is_over() => {
                 return Err(AdminError::conflict(format!("Operation {} has finished.", id.0)));
             }
-            OperationStep::Cancel => self.engine.cancel_job(id).await?,
+            OperationStep::Cancel => {
+                self.engine.cancel_job(&self.service.operator_context(), id).await?
+            }
             OperationStep::Advance if before.phase == JobPhase::Swapping => {
-                finish_in_background(self.engine.clone(), id);
+                finish_in_background(self.engine.clone(), self.service.operator_context(), id);
                 before
             }
             OperationStep::Advance => self.advance(id).await?,
@@ -148,9 +150,9 @@ impl Admin {
 
 /// Lets an operation take its last step while the reply to the caller says that it is still to
 /// come.
-fn finish_in_background(engine: Engine, id: JobId) {
+fn finish_in_background(engine: Engine, ctx: RequestContext, id: JobId) {
     tokio::spawn(async move {
-        if let Err(error) = engine.advance_job(id).await {
+        if let Err(error) = engine.advance_job(&ctx, id).await {
             warn!(job = id.0, %error, "an operation did not take its last step");
         }
     });

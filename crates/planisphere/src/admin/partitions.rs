@@ -172,7 +172,10 @@ impl Admin {
             SplitPoint::ByteMedian => Some(self.key_scans.acquire().await?),
             SplitPoint::Midpoint | SplitPoint::At(_) => None,
         };
-        Ok(self.engine.start_split(container.rid, range, at, progression).await?)
+        Ok(self
+            .engine
+            .start_split(&self.service.operator_context(), container.rid, range, at, progression)
+            .await?)
     }
 
     /// Starts a merge.
@@ -184,7 +187,10 @@ impl Admin {
     ) -> Result<JobInfo, AdminError> {
         let container = self.find(&self.engine.catalog(), name)?;
         check_ids(&container, ids)?;
-        Ok(self.engine.start_merge(container.rid, ids, progression).await?)
+        Ok(self
+            .engine
+            .start_merge(&self.service.operator_context(), container.rid, ids, progression)
+            .await?)
     }
 
     /// `POST /_admin/v1/containers/{database}/{container}/partitions/merge`

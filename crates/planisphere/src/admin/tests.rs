@@ -30,9 +30,10 @@ async fn fixture(ranges: u32) -> Fixture {
     let components = Components::system(tokio::runtime::Handle::current());
     let settings = Settings { default_ranges: ranges, ..Settings::default() };
     let engine = Engine::open(Arc::new(MemoryStore::new()), components, settings).unwrap();
-    let database = engine.create_database("db", None).await.unwrap();
+    let database = engine.create_database(&test_context(), "db", None).await.unwrap();
     let spec = testkit::harness::spec("c");
-    let container = engine.create_container(database.rid, spec, None).await.unwrap();
+    let container =
+        engine.create_container(&test_context(), database.rid, spec, None).await.unwrap();
     for key in 0..20 {
         let text = format!(r#"{{"id":"1","pk":"k{key}","fill":"{}"}}"#, "x".repeat(10 * key));
         let body = ItemBody::from_json(text.into()).unwrap();
@@ -469,10 +470,10 @@ async fn the_management_api_explains_what_is_wrong_too() {
 #[tokio::test]
 async fn throughput_is_shown_and_changed() {
     let fixture = fixture(1).await;
-    let database = fixture.engine.create_database("own", None).await.unwrap();
+    let database = fixture.engine.create_database(&test_context(), "own", None).await.unwrap();
     let manual = Some(engine::Throughput::Manual(400));
     let spec = testkit::harness::spec("c");
-    fixture.engine.create_container(database.rid, spec, manual).await.unwrap();
+    fixture.engine.create_container(&test_context(), database.rid, spec, manual).await.unwrap();
     let path = "/_admin/v1/containers/own/c/throughput";
     let shown = fixture.get(path).await;
     let expected = json!({
@@ -498,7 +499,11 @@ async fn throughput_is_shown_and_changed() {
 async fn another_maximum_keeps_how_autoscale_goes() {
     let fixture = fixture(1).await;
     let autoscale = |max| engine::Throughput::Autoscale { max, increment_percent: 7 };
-    let database = fixture.engine.create_database("auto", Some(autoscale(4000))).await.unwrap();
+    let database = fixture
+        .engine
+        .create_database(&test_context(), "auto", Some(autoscale(4000)))
+        .await
+        .unwrap();
     let path = "/_admin/v1/databases/auto/throughput";
     let (status, shown) = fixture.ask("PUT", path, r#"{"autoscaleMax":6000}"#).await;
     assert_eq!((status, &shown["ru"]), (200, &json!(6000)));
@@ -511,9 +516,9 @@ async fn another_maximum_keeps_how_autoscale_goes() {
 async fn shared_throughput_is_the_databases() {
     let fixture = fixture(1).await;
     let shared = Some(engine::Throughput::Manual(500));
-    let database = fixture.engine.create_database("shared", shared).await.unwrap();
+    let database = fixture.engine.create_database(&test_context(), "shared", shared).await.unwrap();
     let spec = testkit::harness::spec("c");
-    fixture.engine.create_container(database.rid, spec, None).await.unwrap();
+    fixture.engine.create_container(&test_context(), database.rid, spec, None).await.unwrap();
     let of_database = fixture.get("/_admin/v1/databases/shared/throughput").await;
     assert_eq!((&of_database["mode"], &of_database["ru"]), (&json!("manual"), &json!(500)));
     assert_eq!(of_database.get("container"), None);
@@ -539,7 +544,7 @@ async fn shared_throughput_is_the_databases() {
 async fn throughput_that_can_not_be_is_refused_with_the_reason() {
     let fixture = fixture(1).await;
     let shared = Some(engine::Throughput::Manual(500));
-    fixture.engine.create_database("d", shared).await.unwrap();
+    fixture.engine.create_database(&test_context(), "d", shared).await.unwrap();
     let path = "/_admin/v1/databases/d/throughput";
     for (body, part) in [
         ("", "either 'manual'"),

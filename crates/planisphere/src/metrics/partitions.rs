@@ -305,6 +305,7 @@ mod tests {
     use engine::{Components, Settings, Throughput};
     use model::DatabaseRid;
     use storage::MemoryStore;
+    use testkit::harness::test_context;
 
     use super::*;
 
@@ -364,10 +365,10 @@ mod tests {
             let components = Components::system(tokio::runtime::Handle::current());
             let settings = Settings { throttling, ..Settings::default() };
             let engine = Engine::open(Arc::new(MemoryStore::new()), components, settings).unwrap();
-            let database = engine.create_database("db", None).await.unwrap();
+            let database = engine.create_database(&test_context(), "db", None).await.unwrap();
             let spec = testkit::harness::spec("c");
             let throughput = Some(Throughput::Manual(400));
-            engine.create_container(database.rid, spec, throughput).await.unwrap();
+            engine.create_container(&test_context(), database.rid, spec, throughput).await.unwrap();
             let text = super::super::tests::encoded(Partitions::new(engine));
             let limits = "planisphere_partition_request_units_limit{";
             let found: Vec<_> = text.lines().filter(|line| line.starts_with(limits)).collect();
