@@ -30,8 +30,10 @@ pub(crate) struct NumberedRows<'v> {
     /// The least number that is returned.
     from: u64,
     kept: Vec<Kept>,
-    /// Keys and values of the rows that are kept.
-    bytes: Vec<u8>,
+    /// Keys of the rows that are kept.
+    keys: Vec<u8>,
+    /// Bytes of the values that are kept.
+    value_bytes: usize,
     /// Which one is next.
     next: usize,
     /// The greatest number that is kept, if rows with greater ones were left out.
@@ -59,7 +61,7 @@ struct Kept {
     number: u64,
     range: usize,
     identity: Range<usize>,
-    value: Option<Range<usize>>,
+    value: Option<Box<[u8]>>,
 }
 
 /// What comes next.
@@ -83,7 +85,8 @@ impl<'v> NumberedRows<'v> {
             limits,
             from,
             kept: Vec::new(),
-            bytes: Vec::new(),
+            keys: Vec::new(),
+            value_bytes: 0,
             next: 0,
             left_out: None,
             passed: 0,
@@ -106,7 +109,8 @@ impl<'v> NumberedRows<'v> {
     /// Reads the heads of all rows, and keeps those that come next.
     pub(crate) fn load(&mut self) -> Result<(), Error> {
         self.kept.clear();
-        self.bytes.clear();
+        self.keys.clear();
+        self.value_bytes = 0;
         (self.next, self.left_out) = (0, None);
         let ranges = std::mem::take(&mut self.ranges);
         let loaded =
@@ -151,20 +155,17 @@ impl<'v> NumberedRows<'v> {
     }
 
     fn keep(&mut self, number: u64, range: usize, identity: &[u8], value: Option<&[u8]>) {
-        let identity = self.push(identity);
-        let value = value
-            .filter(|value| self.bytes.len() + value.len() <= VALUE_BYTES_MAX)
-            .map(|value| self.push(value));
-        self.kept.push(Kept { number, range, identity, value });
-        if self.kept.len() > KEPT_MAX || self.bytes.len() > KEPT_BYTES_MAX {
+        let start = self.keys.len();
+        self.keys.extend_from_slice(identity);
+        let has_room = |value: &&[u8]| self.value_bytes + value.len() <= VALUE_BYTES_MAX;
+        // Each by itself: one buffer for all would be copied each time that it grows.
+        let value = value.filter(has_room).map(Box::<[u8]>::from);
+        self.value_bytes += value.as_ref().map_or(0, |value| value.len());
+        self.kept.push(Kept { number, range, identity: start..self.keys.len(), value });
+        let bytes = self.keys.len() + self.value_bytes;
+        if self.kept.len() > KEPT_MAX || bytes > KEPT_BYTES_MAX {
             self.leave_out_half();
         }
-    }
-
-    fn push(&mut self, bytes: &[u8]) -> Range<usize> {
-        let start = self.bytes.len();
-        self.bytes.extend_from_slice(bytes);
-        start..self.bytes.len()
     }
 
     /// Leaves out the rows with the greater numbers, and all values.
@@ -175,11 +176,12 @@ impl<'v> NumberedRows<'v> {
             self.kept.truncate(half);
         }
         self.left_out = self.kept.iter().map(|kept| kept.number).max();
-        let bytes = std::mem::take(&mut self.bytes);
+        let keys = std::mem::take(&mut self.keys);
+        self.value_bytes = 0;
         for kept in &mut self.kept {
-            let start = self.bytes.len();
-            self.bytes.extend_from_slice(&bytes[kept.identity.clone()]);
-            (kept.identity, kept.value) = (start..self.bytes.len(), None);
+            let start = self.keys.len();
+            self.keys.extend_from_slice(&keys[kept.identity.clone()]);
+            (kept.identity, kept.value) = (start..self.keys.len(), None);
         }
     }
 
@@ -223,7 +225,7 @@ impl<'v> NumberedRows<'v> {
                 context.stats.count_scanned();
                 return Ok(NextNumbered::Kept(self.next - 1));
             }
-            let identity = &self.bytes[kept.identity.clone()];
+            let identity = &self.keys[kept.identity.clone()];
             let row = self.limits.of_row(Phase::Loading, || context.fetch(identity))?;
             if let Some(row) = context.live(row) {
                 return Ok(NextNumbered::Fetched(row));
@@ -243,8 +245,11 @@ impl<'v> NumberedRows<'v> {
 
     fn row(&self, at: usize) -> Result<ScannedRow<'_>, Error> {
         let Kept { range, identity, value, .. } = &self.kept[at];
-        let value = value.clone().unwrap_or_default();
         let context = &self.ranges[*range].context;
-        ScannedRow::read(context, &self.bytes[identity.clone()], &self.bytes[value])
+        ScannedRow::read(
+            context,
+            &self.keys[identity.clone()],
+            value.as_deref().unwrap_or_default(),
+        )
     }
 }
