@@ -59,8 +59,7 @@ impl Engine {
         let name = logical_partition.id();
         let answer_limit = answer_limit.map(Box::new);
         let terms = CommitTerms { answer_limit, ..CommitTerms::default() };
-        let committed =
-            self.commit_on_terms(container, &range, logical_partition, prepared, terms).await;
+        let committed = self.commit(container, &range, logical_partition, prepared, terms).await;
         ctx.served.charge = charge_of(&committed);
         range.partition.meter.settle(paid, ctx.served.charge, Some(&name));
         let committed = committed?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use model::{Charge, Lsn, PartitionKey};
 
 use crate::catalog::Container;
-use crate::commit::PreparedOp;
+use crate::commit::{CommitTerms, PreparedOp};
 use crate::keys::EpkForm;
 use crate::partition::{self, ScanRequest};
 use crate::prepare::LogicalPartition;
@@ -96,7 +96,8 @@ impl Engine {
     ) -> Result<(Charge, Option<Vec<u8>>), Error> {
         let (ids, last) = self.ids_to_erase(container, logical_partition, not_after, after).await?;
         let ops = ids.into_iter().map(|id| PreparedOp::Erase { id, not_after }).collect();
-        let committed = self.commit(container, range, logical_partition.clone(), ops).await?;
+        let (logical_partition, terms) = (logical_partition.clone(), CommitTerms::default());
+        let committed = self.commit(container, range, logical_partition, ops, terms).await?;
         ctx.served.touch_instead(range.id, committed.range, committed.lsn);
         let mut charge = Charge::ZERO;
         for result in committed.results {

@@ -219,6 +219,8 @@ pub struct PageRequest {
     pub wants_times: bool,
     /// Whether the query calls user-defined functions, which may take long.
     pub runs_scripts: bool,
+    /// Whether throughput has admitted it already, as a further page of the same request.
+    pub is_admitted: bool,
 }
 
 /// One row of a page.

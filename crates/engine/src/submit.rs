@@ -25,18 +25,6 @@ impl Engine {
         range: &PartitionRange,
         logical_partition: LogicalPartition,
         ops: Vec<PreparedOp>,
-    ) -> Result<ItemCommitted, Error> {
-        let terms = CommitTerms::default();
-        self.commit_on_terms(container, range, logical_partition, ops, terms).await
-    }
-
-    /// As [`Engine::commit`], on terms.
-    pub(crate) async fn commit_on_terms(
-        &self,
-        container: &Arc<Container>,
-        range: &PartitionRange,
-        logical_partition: LogicalPartition,
-        ops: Vec<PreparedOp>,
         terms: CommitTerms,
     ) -> Result<ItemCommitted, Error> {
         let answer = self.submit(container, range, logical_partition, ops, terms).await?;

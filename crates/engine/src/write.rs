@@ -5,7 +5,7 @@ use std::sync::Arc;
 use model::PartitionKey;
 
 use crate::catalog::Container;
-use crate::commit::PreparedOp;
+use crate::commit::{CommitTerms, PreparedOp};
 use crate::ops::{ItemOp, ItemOutcome};
 use crate::prepare::{LogicalPartition, prepare_op};
 use crate::submit::charge_of;
@@ -32,7 +32,8 @@ impl Engine {
             // Boxed, so that the futures of the other operations do not hold its state.
             Box::pin(self.commit_patch(container, &range, logical_partition, op)).await
         } else {
-            self.commit(container, &range, logical_partition, vec![op]).await
+            let terms = CommitTerms::default();
+            self.commit(container, &range, logical_partition, vec![op], terms).await
         };
         range.partition.meter.settle(paid, charge_of(&committed), Some(&name));
         self.end_operation(timer, ctx, container, committed.as_ref().err());

@@ -172,11 +172,12 @@ impl Engine {
             continuation,
             wants_report,
             runs_scripts,
+            is_admitted,
             ..PageRequest::default()
         };
         let PartRange { scope, epk, .. } = part_range;
         let epk = report.key.is_none().then_some(epk);
-        let page = self.query_if_admitted(ctx, container, plan, scope, page, is_admitted).await?;
+        let page = self.query(ctx, container, plan, scope, page).await?;
         let continuation = page
             .continuation
             .map(|token| token::seal_serial(&self.inner.token_key, &SerialPosition { epk, token }));

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::catalog::Container;
-use crate::commit::{ItemCommitted, PreparedOp, PreparedPatch};
+use crate::commit::{CommitTerms, ItemCommitted, PreparedOp, PreparedPatch};
 use crate::ops::OpResult;
 use crate::partition;
 use crate::prepare::{self, LogicalPartition};
@@ -56,13 +56,15 @@ impl Engine {
                 Err(error) => return Ok(refused(range, error)),
             };
             let op = PreparedOp::Swap { id: id.clone(), item, made_from };
+            let (logical_partition, terms) = (logical_partition.clone(), CommitTerms::default());
             let committed =
-                self.commit(container, range, logical_partition.clone(), vec![op]).await?;
+                self.commit(container, range, logical_partition, vec![op], terms).await?;
             if !committed.results.iter().any(|r| matches!(r.outcome, Err(Error::Overtaken))) {
                 return Ok(committed);
             }
         }
-        self.commit(container, range, logical_partition, vec![PreparedOp::Patch(op)]).await
+        let (ops, terms) = (vec![PreparedOp::Patch(op)], CommitTerms::default());
+        self.commit(container, range, logical_partition, ops, terms).await
     }
 
     fn fetch(

@@ -144,19 +144,7 @@ impl Engine {
         scope: Scope,
         request: PageRequest,
     ) -> Result<Page, Error> {
-        self.query_if_admitted(ctx, container, plan, scope, request, false).await
-    }
-
-    /// The same, for a request that may have been admitted before.
-    pub(crate) async fn query_if_admitted(
-        &self,
-        ctx: &mut RequestContext,
-        container: &Arc<Container>,
-        plan: query::Plan,
-        scope: Scope,
-        request: PageRequest,
-        is_admitted: bool,
-    ) -> Result<Page, Error> {
+        let is_admitted = request.is_admitted;
         let work = self.page_work(container, plan, request)?;
         let session = ctx.session.clone();
         let work = PageWork { is_admitted, session, ..work.on_behalf_of(ctx.work()) };
