@@ -588,6 +588,7 @@ fn evaluation_text(error: query::EvalError) -> String {
         | query::EvalError::ScalarSubqueryRows
         | query::EvalError::UserFunction
         | query::EvalError::PatternTooSlow
+        | query::EvalError::Document
         | query::EvalError::MemoryExceeded => errors_text(&error.to_string()),
     }
 }

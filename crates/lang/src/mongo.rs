@@ -6,6 +6,7 @@
 pub mod expression;
 mod field_names;
 pub mod filter;
+pub mod find;
 mod integers;
 mod options;
 pub mod projection;

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use model::Value;
 
 use crate::EvalError;
+use crate::document::{DocumentFilter, SortValue};
 use crate::functions::search::PreparedDistance;
 use crate::functions::{Args, Function, Prepared};
 use crate::like::Pattern;
@@ -129,6 +130,10 @@ pub enum Expr {
     },
     /// A property that the container computes from items.
     Computed(ComputedProperty),
+    /// Whether the item, which is variable 0, matches a filter on documents.
+    Matches(DocumentFilter),
+    /// A value by which the item, which is variable 0, is sorted as a document.
+    SortValue(SortValue),
     /// A new random number from 0 up to 1 at each evaluation.
     Random(RandomSource),
     /// An array of the defined elements.

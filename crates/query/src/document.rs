@@ -4,6 +4,7 @@
 //! `lang::mongo` compiles BSON trees to them. They are separate from the SQL evaluator, whose rules
 //! for types and *undefined* differ in every detail. A missing value is `None`.
 
+mod condition;
 mod evaluate;
 pub mod expression;
 mod failure;
@@ -20,6 +21,7 @@ pub mod update;
 pub mod values;
 mod variables;
 
+pub use condition::{DocumentFilter, FirstFailure, SortValue};
 pub use evaluate::{DocumentTest, Evaluate};
 pub use expression::Expression;
 pub use failure::{Failure, code};

@@ -24,6 +24,9 @@ pub enum EvalError {
          references back and nested repetitions make it slow"
     )]
     PatternTooSlow,
+    /// A filter or sort key on documents failed; it keeps the reason.
+    #[error("a filter or sort key on documents failed")]
+    Document,
     /// The groups or distinct rows of the query take more memory than is allowed.
     #[error(
         "the query keeps more rows in memory than it is allowed to; narrow its filter or leave \

@@ -136,6 +136,14 @@ impl Expr {
                 user_function(name, args, functions.as_ref(), scope, budget)
             }
             Expr::Computed(property) => property.definition.eval(scope, budget),
+            Expr::Matches(filter) => match scope.get(0) {
+                Some(item) => Ok(boolean(Some(filter.matches(item)?))),
+                None => Ok(None),
+            },
+            Expr::SortValue(value) => match scope.get(0) {
+                Some(item) => value.value(item),
+                None => Ok(None),
+            },
             Expr::Random(source) => Ok(owned(Some(Value::Double(source.next())))),
             Expr::Call { function, args, prepared } => {
                 let args = args

@@ -10,6 +10,8 @@ use model::{PropertyPath, Value};
 use crate::Budget;
 use crate::algebra::{BinaryOp, Expr, LikePattern, Relation};
 use crate::compare::{self, Class, class_of};
+use crate::document::predicate::ValueTest;
+use crate::document::{FieldPath, Predicate};
 use crate::plan::{Input, Plan};
 
 /// Largest number of different keys; a filter with more restricts nothing.
@@ -82,9 +84,10 @@ impl Analysis<'_> {
                 let holds = value.as_deref().and_then(Value::as_bool) == Some(wanted);
                 if holds { self.unpinned() } else { Vec::new() }
             }
-            Expr::And(operands) if wanted => self.all_of(operands, wanted),
-            Expr::Or(operands) if !wanted => self.all_of(operands, wanted),
-            Expr::And(operands) | Expr::Or(operands) => self.any_of(operands, wanted),
+            Expr::And(operands) if wanted => self.all_of(self.of_each(operands, wanted)),
+            Expr::Or(operands) if !wanted => self.all_of(self.of_each(operands, wanted)),
+            Expr::And(operands) | Expr::Or(operands) => self.any_of(self.of_each(operands, wanted)),
+            Expr::Matches(filter) if wanted => self.alternatives_matching(filter.predicate()),
             Expr::Not(operand) => self.alternatives_for(operand, !wanted),
             Expr::Binary { op: BinaryOp::Equal, left, right }
             | Expr::Typed { relation: Relation::Equal, left, right }
@@ -122,6 +125,8 @@ impl Analysis<'_> {
             | Expr::Array(_)
             | Expr::Object(_)
             | Expr::Random(_)
+            | Expr::Matches(_)
+            | Expr::SortValue(_)
             | Expr::UserFunction { .. }
             | Expr::Computed(_)
             | Expr::Subquery { .. } => self.unpinned(),
@@ -179,10 +184,80 @@ impl Analysis<'_> {
         }
     }
 
-    fn all_of(&self, operands: &[Expr], wanted: bool) -> Vec<Pins> {
+    /// The alternatives of each operand.
+    fn of_each<'e>(
+        &'e self,
+        operands: &'e [Expr],
+        wanted: bool,
+    ) -> impl Iterator<Item = Vec<Pins>> + 'e {
+        operands.iter().map(move |operand| self.alternatives_for(operand, wanted))
+    }
+
+    /// The alternatives in which a document can match. Null matches what is missing, too, and
+    /// values of the types that JSON lacks are not keys of queries: neither pins anything.
+    fn alternatives_matching(&self, predicate: &Predicate) -> Vec<Pins> {
+        let of_each = |parts: &[Predicate]| -> Vec<Vec<Pins>> {
+            parts.iter().map(|part| self.alternatives_matching(part)).collect()
+        };
+        match predicate {
+            Predicate::And(parts) => self.all_of(of_each(parts).into_iter()),
+            Predicate::Or(parts) => self.any_of(of_each(parts).into_iter()),
+            Predicate::Constant(value) => {
+                if *value {
+                    self.unpinned()
+                } else {
+                    Vec::new()
+                }
+            }
+            Predicate::Field { path, test: ValueTest::Compare { relation, operand } }
+                if *relation == Relation::Equal =>
+            {
+                self.pin_document(path, std::slice::from_ref(operand))
+            }
+            Predicate::Field { path, test: ValueTest::In(list) } if list.regexes().is_empty() => {
+                self.pin_document(path, list.values())
+            }
+            Predicate::Field { .. }
+            | Predicate::Not(_)
+            | Predicate::Expression(_)
+            | Predicate::Script(_)
+            | Predicate::Sample { .. }
+            | Predicate::Schema(_) => self.unpinned(),
+        }
+    }
+
+    /// The alternatives where a path of documents has one of these values.
+    fn pin_document(&self, path: &FieldPath, values: &[Value]) -> Vec<Pins> {
+        let is_path = |key: &PropertyPath| {
+            let names = path.parts().iter().map(|part| part.name.as_str());
+            key.segments().iter().map(String::as_str).eq(names)
+        };
+        let Some(at) = self.paths.iter().position(is_path) else { return self.unpinned() };
+        if values.len() > KEYS_MAX {
+            return self.unpinned();
+        }
+        let mut alternatives = Vec::with_capacity(values.len());
+        for value in values {
+            let is_finite = value.as_f64().is_none_or(f64::is_finite);
+            let is_simple =
+                is_finite && matches!(class_of(value), Class::Bool | Class::Number | Class::String);
+            // Minus zero equals zero, but is another key.
+            let is_zero = value.as_f64() == Some(0.0);
+            if !is_simple {
+                return self.unpinned();
+            }
+            let mut pins = vec![None; self.paths.len()];
+            if let Some(pin) = pins.get_mut(at) {
+                *pin = Some(Some(if is_zero { Value::Int64(0) } else { value.clone() }));
+            }
+            alternatives.push(pins);
+        }
+        self.bounded(alternatives)
+    }
+
+    fn all_of(&self, operands: impl Iterator<Item = Vec<Pins>>) -> Vec<Pins> {
         let mut alternatives = self.unpinned();
-        for operand in operands {
-            let more = self.alternatives_for(operand, wanted);
+        for more in operands {
             let combinations = alternatives.len().saturating_mul(more.len());
             // Leaving out an operand only widens the scope.
             if combinations > KEYS_MAX || self.budget.spend(combinations as u64).is_err() {
@@ -197,10 +272,10 @@ impl Analysis<'_> {
         alternatives
     }
 
-    fn any_of(&self, operands: &[Expr], wanted: bool) -> Vec<Pins> {
+    fn any_of(&self, operands: impl Iterator<Item = Vec<Pins>>) -> Vec<Pins> {
         let mut alternatives = Vec::new();
-        for operand in operands {
-            alternatives.extend(self.alternatives_for(operand, wanted));
+        for more in operands {
+            alternatives.extend(more);
             if alternatives.len() > KEYS_MAX {
                 break;
             }

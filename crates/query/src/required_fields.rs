@@ -73,6 +73,10 @@ impl TreeWalk {
             if let Some(path) = self.item_path(slot, path) {
                 self.field_mask.add(&path, FieldMask::All);
             }
+        } else if let Expr::Matches(filter) = expr {
+            filter.require(&mut self.field_mask);
+        } else if let Expr::SortValue(value) = expr {
+            value.require(&mut self.field_mask);
         } else if let Expr::Subquery { select, .. } = expr {
             self.select(select);
         } else {

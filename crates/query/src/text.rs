@@ -122,6 +122,8 @@ impl Printer {
                 self.word(")");
             }
             Expr::Binary { op, left, right } => self.group(left, &[(binary_text(*op), right)]),
+            Expr::Matches(_) => self.word("MATCHES(ROOT)"),
+            Expr::SortValue(value) => self.word(&value.text()),
             Expr::Untag(operand) => {
                 self.expr(operand);
                 self.property("$v");

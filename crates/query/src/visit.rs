@@ -10,7 +10,11 @@ impl Expr {
     /// Calls `visit` with every direct operand; for a subquery, with every expression in it.
     pub fn for_each_child<'e>(&'e self, visit: &mut dyn FnMut(&'e Expr)) {
         match self {
-            Expr::Constant(_) | Expr::Variable(_) | Expr::Random(_) => {}
+            Expr::Constant(_)
+            | Expr::Variable(_)
+            | Expr::Random(_)
+            | Expr::Matches(_)
+            | Expr::SortValue(_) => {}
             Expr::Property { base, .. } => visit(base),
             Expr::Unary { operand, .. } | Expr::Not(operand) | Expr::Untag(operand) => {
                 visit(operand)
@@ -68,6 +72,9 @@ impl Expr {
     fn variables_end_below(&self, limit: usize) -> usize {
         if let Expr::Variable(slot) = self {
             return if *slot < limit { slot + 1 } else { 0 };
+        }
+        if matches!(self, Expr::Matches(_) | Expr::SortValue(_)) {
+            return usize::from(limit > 0);
         }
         let limit = match self.as_subquery() {
             Some(select) => limit.min(select.outer()),
@@ -129,10 +136,12 @@ fn is_light_within(expr: &Expr, operators_left: &mut usize) -> bool {
         | Expr::UserFunction { .. }
         | Expr::Subquery { .. }
         | Expr::Like { .. }
+        | Expr::Matches(_)
         | Expr::Computed(_) => false,
         Expr::Constant(_)
         | Expr::Variable(_)
         | Expr::Random(_)
+        | Expr::SortValue(_)
         | Expr::Property { .. }
         | Expr::Element { .. }
         | Expr::Unary { .. }

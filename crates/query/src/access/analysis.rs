@@ -160,6 +160,9 @@ impl<'a> Analysis<'a> {
             | Expr::Subquery { .. }
             | Expr::Unary { .. }
             | Expr::Random(_)
+            // Documents have indexes of their own.
+            | Expr::Matches(_)
+            | Expr::SortValue(_)
             | Expr::UserFunction { .. }
             | Expr::Array(_)
             | Expr::Object(_) => CandidateSet::UNKNOWN,

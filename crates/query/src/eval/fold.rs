@@ -22,6 +22,7 @@ impl Expr {
                 | EvalError::ScalarSubqueryRows
                 | EvalError::UserFunction
                 | EvalError::PatternTooSlow
+                | EvalError::Document
                 | EvalError::MemoryExceeded,
             ) => self,
         }
@@ -34,6 +35,8 @@ impl Expr {
             Expr::Constant(_)
             | Expr::Variable(_)
             | Expr::Random(_)
+            | Expr::Matches(_)
+            | Expr::SortValue(_)
             | Expr::UserFunction { .. }
             | Expr::Computed(_)
             | Expr::Subquery { .. } => false,
