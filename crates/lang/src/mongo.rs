@@ -7,6 +7,7 @@ pub mod expression;
 mod field_names;
 pub mod filter;
 pub mod find;
+pub mod fuzzing;
 mod integers;
 mod options;
 pub mod projection;
