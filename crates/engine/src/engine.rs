@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use model::limits;
@@ -14,6 +15,7 @@ use crate::commit::{Command, CommitClock, CommitTime, Failure};
 use crate::components::Ended;
 use crate::continuation::TokenKey;
 use crate::governor::{Governor, Throttling};
+use crate::ordered_indexes::IndexFailures;
 use crate::repartition::Jobs;
 use crate::script_pool::ScriptPool;
 use crate::task_tracker::TaskTracker;
@@ -56,6 +58,8 @@ pub struct Settings {
     pub durability: Durability,
     /// Most threads that run scripts.
     pub script_threads: usize,
+    /// How often documents are removed whose date in an index says that they expire.
+    pub expiry_interval: Duration,
 }
 
 impl Default for Settings {
@@ -75,6 +79,7 @@ impl Default for Settings {
             vectors_in_cells: 10_000,
             durability: Durability::Synced,
             script_threads: 2,
+            expiry_interval: Duration::from_secs(60),
         }
     }
 }
@@ -125,6 +130,9 @@ impl Settings {
 /// | `catalog/scripts.rs` | [`create_script`](Self::create_script) |
 /// | | [`replace_script`](Self::replace_script), [`delete_script`](Self::delete_script) |
 /// | `index/rebuild.rs` | [`index_progress`](Self::index_progress) |
+/// | `ordered_indexes.rs` | [`change_ordered_indexes`](Self::change_ordered_indexes) |
+/// | | [`wait_for_ordered_indexes`](Self::wait_for_ordered_indexes) |
+/// | | [`ordered_index_stats`](Self::ordered_index_stats) |
 /// | `governor/` | [`usage`](Self::usage), [`current_throughput`](Self::current_throughput) |
 /// | `distribution.rs` | [`largest_keys`](Self::largest_keys) |
 /// | `repartition/` | [`start_split`](Self::start_split), [`start_merge`](Self::start_merge) |
@@ -162,6 +170,8 @@ pub(crate) struct Inner {
     pub(crate) index_changed: Arc<Notify>,
     /// Wakes the tasks that wait for an index that is being rebuilt.
     pub(crate) index_completed: Notify,
+    /// Why ordered indexes were taken back.
+    pub(crate) index_failures: Mutex<IndexFailures>,
     pub(crate) groups: Arc<AtomicU64>,
     pub(crate) committer: Mutex<Option<Ended>>,
     pub(crate) tasks: TaskTracker,

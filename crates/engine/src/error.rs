@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
+use query::document::Failure;
+
 use model::ErrorKind;
 
+use crate::index::DuplicateKey;
 use crate::invalid_request::{InvalidRequest, KeyMismatch};
 use crate::row_key::text_of;
 
@@ -77,6 +80,32 @@ pub enum Busy {
     AutomaticJob,
 }
 
+/// Why an ordered index can't have an item.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum IndexViolation {
+    /// Another item of the logical partition has a key that may be there once.
+    #[error("another item has the same key in the unique index '{}'", .0.index)]
+    Duplicate(DuplicateKey),
+    /// The item has no keys that the index can hold.
+    #[error("{failure}")]
+    NoKeys {
+        /// The name of the index.
+        index: String,
+        /// Why.
+        failure: Failure,
+    },
+}
+
+impl IndexViolation {
+    /// The name of the index.
+    pub fn index(&self) -> &str {
+        match self {
+            IndexViolation::Duplicate(duplicate) => &duplicate.index,
+            IndexViolation::NoKeys { index, .. } => index,
+        }
+    }
+}
+
 /// Why an engine operation failed. Callers decide by [`Error::kind`]; the text is for people and
 /// may change.
 #[derive(Debug, thiserror::Error)]
@@ -108,6 +137,9 @@ pub enum Error {
     /// Another item of the logical partition has the same unique-key values.
     #[error("another item of the logical partition has the same unique key values")]
     UniqueKeyViolation,
+    /// An ordered index can't have the item as well.
+    #[error("{0}")]
+    IndexViolation(Box<IndexViolation>),
     /// An If-Match condition did not hold.
     #[error("the etag does not satisfy the condition")]
     PreconditionFailed,
@@ -240,6 +272,10 @@ impl Error {
             Error::OwnerNotFound { .. } => ErrorKind::OwnerNotFound,
             Error::AlreadyExists { .. } => ErrorKind::AlreadyExists,
             Error::UniqueKeyViolation => ErrorKind::UniqueKeyViolation,
+            Error::IndexViolation(violation) => match violation.as_ref() {
+                IndexViolation::Duplicate(_) => ErrorKind::UniqueKeyViolation,
+                IndexViolation::NoKeys { .. } => ErrorKind::BadRequest,
+            },
             Error::PreconditionFailed => ErrorKind::PreconditionFailed,
             Error::PatchConditionFailed => ErrorKind::PatchConditionFailed,
             Error::NotModified { .. } => ErrorKind::NotModified,
@@ -281,6 +317,12 @@ impl Error {
 impl From<storage::StoreError> for Error {
     fn from(error: storage::StoreError) -> Self {
         Error::Storage(error.to_string())
+    }
+}
+
+impl From<IndexViolation> for Error {
+    fn from(violation: IndexViolation) -> Self {
+        Error::IndexViolation(Box::new(violation))
     }
 }
 

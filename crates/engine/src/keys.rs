@@ -19,6 +19,7 @@
 //! | `24` | path u64, item number u64 | identity, words u32 of its text |
 //! | `25` | path u64, item number u64 | identity, its vector as f32 |
 //! | `26` | path u64, cell u32, item number u64 | identity, its vector in few bytes |
+//! | `29` | ordered index u64, encoded columns, item number u64 | logical key + row key |
 //! | `30` | lsn u64, origin u32, seq u32 | change: put or delete, time, ttl, logical key + row key |
 //! | `31` | lsn u64, origin u32, seq u32 | version, where all are kept ([`crate::version`]) |
 //!
@@ -61,6 +62,7 @@ const TAG_WORD: u8 = 0x23;
 const TAG_TEXT: u8 = 0x24;
 const TAG_VECTOR: u8 = 0x25;
 const TAG_CELL: u8 = 0x26;
+const TAG_ORDERED: u8 = 0x29;
 const TAG_LOG: u8 = 0x30;
 const TAG_VERSIONS: u8 = 0x31;
 /// No key of a partition has this tag or a greater one.
@@ -245,7 +247,7 @@ pub(crate) fn identity_of<'a>(key: &'a [u8], value: Option<&'a [u8]>) -> Option<
     match key.split_first()? {
         (&(TAG_ROW | TAG_LOGICAL), logical) => Some(logical),
         (&TAG_UNIQUE, rest) => rest.get(2..),
-        (&(TAG_TERM | TAG_COMPOSITE | TAG_SHAPE), _) => value,
+        (&(TAG_TERM | TAG_COMPOSITE | TAG_SHAPE | TAG_ORDERED), _) => value,
         (&(TAG_WORD..=TAG_CELL), _) => Some(split_entry(value?)?.0),
         (&TAG_LOG, _) => value.and_then(Change::decode).map(|change| change.identity),
         (&TAG_VERSIONS, _) => value.and_then(Version::decode).map(|version| version.identity),
@@ -324,6 +326,16 @@ pub(crate) fn push_composite_term(composite: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(&composite.to_be_bytes());
 }
 
+/// Begins the terms of an ordered index.
+pub(crate) fn push_ordered_term(index: u64, out: &mut Vec<u8>) {
+    out.push(TAG_ORDERED);
+    out.extend_from_slice(&index.to_be_bytes());
+}
+
+/// The constraint under which ordered indexes hold their unique keys. Unique keys of containers are
+/// numbered from 0.
+pub(crate) const ORDERED_CONSTRAINT: u16 = u16::MAX;
+
 /// The term of a shape.
 pub(crate) fn push_shape_term(shape: u64, out: &mut Vec<u8>) {
     out.push(TAG_SHAPE);
@@ -392,7 +404,7 @@ pub(crate) fn split_entry(value: &[u8]) -> Option<(&[u8], &[u8])> {
 }
 
 /// Bounds of all index entries.
-pub(crate) const INDEX_BOUNDS: ([u8; 1], [u8; 1]) = ([TAG_TERM], [TAG_CELL + 1]);
+pub(crate) const INDEX_BOUNDS: ([u8; 1], [u8; 1]) = ([TAG_TERM], [TAG_ORDERED + 1]);
 
 /// Bounds of the terms of all shapes.
 pub(crate) const SHAPE_BOUNDS: ([u8; 1], [u8; 1]) = ([TAG_SHAPE], [TAG_SHAPE + 1]);
@@ -495,7 +507,7 @@ pub(crate) fn kind(key: &[u8]) -> Kind<'_> {
         Some((&TAG_STATE, _)) if key.starts_with(TEXT_TOTALS) => Kind::TextTotals,
         Some((&TAG_ROW, identity)) => Kind::Row(identity),
         Some((&TAG_UNIQUE, _)) => Kind::Unique,
-        Some((&(TAG_TERM..=TAG_CELL), _)) => Kind::Index,
+        Some((&(TAG_TERM..=TAG_CELL | TAG_ORDERED), _)) => Kind::Index,
         Some((&TAG_LOGICAL, logical)) => Kind::Counters(logical),
         Some((&tag @ (TAG_LOG | TAG_VERSIONS), _)) => match log_entry(key) {
             Some((lsn, origin, seq)) if tag == TAG_LOG => Kind::Log { lsn, origin, seq },

@@ -41,6 +41,8 @@ pub(crate) struct OldVersion {
     pub(crate) terms: Terms,
     /// Its values of the container's unique keys, encoded.
     pub(crate) unique: Vec<Vec<u8>>,
+    /// What it may hold in unique ordered indexes.
+    pub(crate) held: Vec<Vec<u8>>,
     /// Its share of [`WAITING_BYTES_MAX`].
     _room: Option<OwnedSemaphorePermit>,
 }
@@ -55,11 +57,12 @@ impl OldVersion {
         body: &Bytes,
     ) -> Result<Self, Error> {
         let indexes = &container.indexes;
-        let (mut terms, mut unique) = (Terms::default(), Vec::new());
+        let (mut terms, mut unique, mut held) = (Terms::default(), Vec::new(), Vec::new());
         if has_traces(container) {
             let value = container.spec.body.read(id, body)?;
             if indexes.has_entries() {
                 terms = indexes.terms_to_remove(&value, ts);
+                held = indexes.unique_values(&value);
             }
             unique = prepare::unique_values(&container.spec, &value);
         }
@@ -71,6 +74,7 @@ impl OldVersion {
             former_policies: indexes.former.len(),
             terms,
             unique,
+            held,
             _room: None,
         })
     }

@@ -99,6 +99,7 @@ impl Engine {
                 monitor: Arc::new(Notify::new()),
                 index_changed: Arc::new(Notify::new()),
                 index_completed: Notify::new(),
+                index_failures: Mutex::default(),
                 groups,
                 committer: Mutex::new(Some(committer)),
                 tasks,
@@ -110,6 +111,7 @@ impl Engine {
             }),
         };
         ttl::start_sweep(&engine);
+        ttl::start_expiry(&engine);
         engine.resume_jobs();
         repartition::start_monitor(&engine);
         crate::index::start_rebuilding(&engine);

@@ -26,6 +26,8 @@ pub(crate) struct NewItem {
     pub(crate) ttl: i32,
     /// Per unique key of the container, its encoded values.
     pub(crate) unique: Vec<Vec<u8>>,
+    /// What it holds in unique ordered indexes, under the policy of `index_version`.
+    pub(crate) held: Vec<Vec<u8>>,
     pub(crate) indexed_values: u64,
     /// Its index entries under the policy of this version.
     pub(crate) terms: Terms,
@@ -177,6 +179,8 @@ pub(crate) fn check_addressed_id(form: BodyFormat, id: &[u8]) -> Result<(), Erro
 pub(crate) fn new_item(container: &Container, body: ItemBody) -> Result<NewItem, Error> {
     let body = body.in_format(container.spec.body)?;
     let id = body.format.row_key(&body.value)?;
+    let goal = &container.indexes.goal;
+    goal.check(&body.value)?;
     Ok(NewItem {
         ttl: match body.format {
             BodyFormat::Json => ttl::own_ttl(&body.value)?,
@@ -184,8 +188,9 @@ pub(crate) fn new_item(container: &Container, body: ItemBody) -> Result<NewItem,
             BodyFormat::Bson => ttl::own_ttl(&body.value).unwrap_or_default(),
         },
         unique: unique_values(&container.spec, &body.value),
+        held: goal.unique_values(&body.value),
         indexed_values: ru::indexed_values(&body.value),
-        terms: container.indexes.goal.terms(&body.value),
+        terms: goal.terms(&body.value),
         index_version: container.indexes.version,
         replaces: None,
         body: body.bytes,

@@ -234,6 +234,7 @@ fn engine_settings(settings: &Settings, data: &DataDir) -> engine::Settings {
         durability: data.durability(),
         script_threads: script_threads(settings),
         items_at_once_max: engine::Settings::default().items_at_once_max,
+        expiry_interval: engine::Settings::default().expiry_interval,
     }
 }
 

@@ -275,6 +275,23 @@ impl Check<'_> {
                     wrong.push(format!("{} and {other:?} share values", self.name(identity)));
                 }
             }
+            let indexes = &self.container.indexes;
+            for values in indexes.goal.unique_values(&body) {
+                let id = Bytes::copy_from_slice(id);
+                let key = logical.unique(keys::ORDERED_CONSTRAINT, &values);
+                // Those of an index that is being built are not all there yet.
+                let is_there = self.contents.unique.get(&key) == Some(&id);
+                if indexes.former.is_empty() || is_there {
+                    held.insert(key, id);
+                }
+            }
+            for values in indexes.former.iter().flat_map(|index| index.unique_values(&body)) {
+                let id = Bytes::copy_from_slice(id);
+                let key = logical.unique(keys::ORDERED_CONSTRAINT, &values);
+                if self.contents.unique.get(&key) == Some(&id) {
+                    held.insert(key, id);
+                }
+            }
         }
         if wrong.is_empty() && held != self.contents.unique {
             wrong.push(format!("held are {held:?}, noted {:?}", self.contents.unique));

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use model::{Charge, Lsn, PartitionId};
 
 use crate::catalog::Container;
-use crate::index::Terms;
+use crate::index::{Terms, duplicate_of};
 use crate::item::Etag;
 use crate::keys::{self, Log};
 use crate::old_version::OldVersion;
@@ -419,6 +419,7 @@ impl<'a> Commit<'a> {
         old_terms: &Terms,
     ) -> Result<StoredItem, Error> {
         self.claim_unique(&item)?;
+        self.claim_held(&mut item)?;
         let (ts, ticks) = (time.seconds, time.ticks);
         self.newest = self.newest.max(ts);
         let terms = self.new_terms(&mut item, ts)?;
@@ -502,6 +503,12 @@ impl<'a> Commit<'a> {
                 self.group.delete(self.context.partition, key);
             }
         }
+        for key in self.held_keys(&gone.held) {
+            // While an index is built, another item may hold the key.
+            if self.group.get(self.context.partition, &key)?.is_some_and(|h| h == id.as_bytes()) {
+                self.group.delete(self.context.partition, key);
+            }
+        }
         let key_len = self.context.logical_partition.logical_key.row(id.as_bytes()).len();
         let value_len = row::encoded_len(&self.context.logical_partition.key_values, &old.body);
         self.count(-1, key_len + value_len)
@@ -512,9 +519,9 @@ impl<'a> Commit<'a> {
         let indexes = &self.context.container.indexes;
         let mut terms = std::mem::take(&mut item.terms);
         if item.index_version != indexes.version {
-            terms = indexes
-                .goal
-                .terms(&self.context.container.spec.body.read(item.id.as_bytes(), &item.body)?);
+            let value = self.context.container.spec.body.read(item.id.as_bytes(), &item.body)?;
+            indexes.goal.check(&value)?;
+            terms = indexes.goal.terms(&value);
         }
         Ok(terms.with_time(ts))
     }
@@ -574,6 +581,37 @@ impl<'a> Commit<'a> {
         for key in self.unique_keys(&item.unique) {
             if let Some(holder) = self.group.get(self.context.partition, &key)? {
                 self.release_expired_holder(holder)?;
+            }
+            self.group.put(self.context.partition, key, item.id.clone().into_bytes());
+        }
+        Ok(())
+    }
+
+    /// Keys under which a version is noted in unique ordered indexes.
+    fn held_keys(&self, values: &[Vec<u8>]) -> Vec<Bytes> {
+        let logical = &self.context.logical_partition.logical_key;
+        values.iter().map(|value| logical.unique(keys::ORDERED_CONSTRAINT, value)).collect()
+    }
+
+    /// Notes a new version in the unique ordered indexes of the current policy.
+    fn claim_held(&mut self, item: &mut NewItem) -> Result<(), Error> {
+        let indexes = &self.context.container.indexes;
+        let form = self.context.container.spec.body;
+        if item.index_version != indexes.version {
+            let value = form.read(item.id.as_bytes(), &item.body)?;
+            item.held = indexes.goal.unique_values(&value);
+        }
+        let keys = self.held_keys(&item.held);
+        for (key, held) in keys.into_iter().zip(&item.held) {
+            let holder = self.group.get(self.context.partition, &key)?;
+            if let Some(holder) = holder.filter(|holder| *holder != item.id.as_bytes()) {
+                match self.release_expired_holder(holder) {
+                    Err(Error::UniqueKeyViolation) => {
+                        let value = form.read(item.id.as_bytes(), &item.body)?;
+                        return Err(duplicate_of(&indexes.goal.ordered, &value, held));
+                    }
+                    released => released?,
+                }
             }
             self.group.put(self.context.partition, key, item.id.clone().into_bytes());
         }

@@ -4,12 +4,13 @@ use std::ops::Bound;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use bytes::Bytes;
-use model::{ContainerRid, PartitionId};
+use model::{ContainerRid, PartitionId, Value};
 use storage::{Dir, KeyRange, View};
 use tokio::sync::oneshot;
 
 use crate::catalog::Container;
-use crate::index::Progress;
+use crate::index::{Progress, duplicate_of};
+use crate::keys::EpkForm;
 use crate::row::Row;
 use crate::{Error, keys};
 
@@ -119,6 +120,8 @@ fn update_entries_of(
 ) -> Result<(), Error> {
     let identity = key.get(1..).unwrap_or_default();
     let item = row.head.body.read(b"to index", &row.body)?;
+    container.indexes.goal.check(&item)?;
+    update_held(group, container, partition, identity, &item)?;
     let (indexes, number, ts) = (&container.indexes, row.head.number, row.head.ts);
     let (wanted, kept, all) = indexes.terms_of_stored(&item, ts);
     let (mut to_put, mut to_delete) = (Vec::new(), Vec::new());
@@ -130,6 +133,38 @@ fn update_entries_of(
     let identity = Bytes::copy_from_slice(identity);
     for term in to_put {
         group.put_entry(partition, term.entry(number), term.value(&identity))?;
+    }
+    Ok(())
+}
+
+/// Notes an item in the unique ordered indexes of the policy, and no longer in those of former ones.
+fn update_held(
+    group: &mut Group,
+    container: &Container,
+    partition: PartitionId,
+    identity: &[u8],
+    item: &Value,
+) -> Result<(), Error> {
+    let indexes = &container.indexes;
+    let all = indexes.unique_values(item);
+    if all.is_empty() {
+        return Ok(());
+    }
+    let form = EpkForm::of(&container.spec.partition_key);
+    let (_, logical, id) = keys::split_identity(form, identity)
+        .ok_or_else(|| Error::Internal("the key of a row can't be read".into()))?;
+    let wanted = indexes.goal.unique_values(item);
+    for held in &all {
+        let key = logical.unique(keys::ORDERED_CONSTRAINT, held);
+        let holder = group.get(partition, &key)?;
+        match (holder, wanted.contains(held)) {
+            (None, true) => group.put(partition, key, Bytes::copy_from_slice(id)),
+            (Some(holder), true) if holder != id => {
+                return Err(duplicate_of(&indexes.goal.ordered, item, held));
+            }
+            (Some(holder), false) if holder == id => group.delete(partition, key),
+            (Some(_), _) | (None, false) => {}
+        }
     }
     Ok(())
 }

@@ -7,6 +7,7 @@
 mod by_number;
 mod cells;
 mod composite;
+mod definition;
 mod find;
 mod ordered;
 mod path;
@@ -19,15 +20,19 @@ mod train;
 mod vectors;
 mod words;
 
+use model::Value;
 use model::order::TypeOrder;
 use query::access::Step;
 use query::fulltext::Language;
 
+use crate::Error;
 use crate::catalog::ContainerSpec;
 use crate::item::SYSTEM_PROPERTIES;
 
 pub(crate) use by_number::NumberedRows;
 pub(crate) use composite::known_values;
+pub(crate) use definition::{CompiledIndex, duplicate_of};
+pub use definition::{DuplicateKey, OrderedColumn, OrderedIndexSpec};
 pub(crate) use find::Posting;
 pub(crate) use find::{Finder, PostingList};
 pub(crate) use ordered::{Order, OrderedScan, ScanStart};
@@ -55,6 +60,7 @@ pub(crate) struct Index {
     tree: IndexedPaths,
     /// Where geometries are indexed.
     geometries: IndexedPaths,
+    pub(crate) ordered: Vec<CompiledIndex>,
 }
 
 impl Index {
@@ -67,6 +73,7 @@ impl Index {
             policy: policy.clone(),
             tree: IndexedPaths::of(policy, &always),
             geometries: IndexedPaths::of_geometries(policy),
+            ordered: policy.ordered.iter().map(CompiledIndex::of).collect(),
         }
     }
 
@@ -76,6 +83,16 @@ impl Index {
 
     pub(crate) fn is_on(&self) -> bool {
         self.policy.is_on
+    }
+
+    /// Refuses an item that an ordered index can't have.
+    pub(crate) fn check(&self, item: &Value) -> Result<(), Error> {
+        self.ordered.iter().try_for_each(|index| index.check(item))
+    }
+
+    /// The values that an item holds in unique ordered indexes.
+    pub(crate) fn unique_values(&self, item: &Value) -> Vec<Vec<u8>> {
+        self.ordered.iter().flat_map(|index| index.unique_values(item)).collect()
     }
 
     /// Whether every value at a path has an entry.
@@ -112,7 +129,7 @@ impl Indexes {
     pub(crate) fn succeeded_by(&self, spec: &ContainerSpec) -> Self {
         let mut former: Vec<IndexingPolicy> = Vec::new();
         for Index { policy, .. } in self.all() {
-            if *policy != spec.indexing && !former.contains(policy) {
+            if !policy.has_entries_of(&spec.indexing) && !former.contains(policy) {
                 former.push(policy.clone());
             }
         }
@@ -153,6 +170,12 @@ impl Indexes {
         self.all().all(is_kept).then_some(goal)
     }
 
+    /// Whether an ordered index has all of its entries.
+    pub(crate) fn has_ordered(&self, index: &CompiledIndex) -> bool {
+        let is_it = |other: &CompiledIndex| other.number == index.number;
+        self.all().all(|index| index.ordered.iter().any(is_it))
+    }
+
     /// Whether the shapes of items can be used: the paths that they cover depend on the policy.
     pub(crate) fn has_shapes(&self) -> bool {
         self.former.is_empty() && self.goal.is_on() && !self.goal.policy.is_lean
@@ -160,22 +183,31 @@ impl Indexes {
 
     /// Whether items can have entries at all.
     pub(crate) fn has_entries(&self) -> bool {
-        self.all().any(Index::is_on)
+        self.all().any(|index| index.is_on() || !index.ordered.is_empty())
     }
 
     fn all(&self) -> impl Iterator<Item = &Index> {
         self.former.iter().chain([&self.goal])
     }
 
+    /// The values that a stored item may hold in unique ordered indexes.
+    pub(crate) fn unique_values(&self, item: &Value) -> Vec<Vec<u8>> {
+        let mut all: Vec<Vec<u8>> =
+            self.all().flat_map(|index| index.unique_values(item)).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
     /// Every entry that a stored item may have.
-    pub(crate) fn terms_to_remove(&self, item: &model::Value, ts: u64) -> Terms {
+    pub(crate) fn terms_to_remove(&self, item: &Value, ts: u64) -> Terms {
         let terms = self.goal.terms_at(item, ts);
         self.former.iter().fold(terms, |all, index| all.union(&index.terms_at(item, ts)))
     }
 
     /// The entries that a stored item is to have, those that it has already for certain, and every
     /// entry that it may have.
-    pub(crate) fn terms_of_stored(&self, item: &model::Value, ts: u64) -> (Terms, Terms, Terms) {
+    pub(crate) fn terms_of_stored(&self, item: &Value, ts: u64) -> (Terms, Terms, Terms) {
         let wanted = self.goal.terms_at(item, ts);
         let (mut kept, mut all) = (wanted.clone(), wanted.clone());
         for former in &self.former {
@@ -187,7 +219,7 @@ impl Indexes {
     }
 
     /// The entries that a stored item must have.
-    pub(crate) fn terms_to_have(&self, item: &model::Value, ts: u64) -> Terms {
+    pub(crate) fn terms_to_have(&self, item: &Value, ts: u64) -> Terms {
         let terms = self.goal.terms_at(item, ts);
         self.former.iter().fold(terms, |all, index| all.common(&index.terms_at(item, ts)))
     }

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::TIME;
 use super::cells::Cells;
+use super::definition::OrderedIndexSpec;
 use super::path::PathHash;
 use crate::item::SYSTEM_PROPERTIES;
 
@@ -41,6 +42,9 @@ pub struct IndexingPolicy {
     /// Paths whose vectors are indexed.
     #[serde(default)]
     pub vectors: Vec<VectorIndex>,
+    /// Ordered indexes of a collection. They are kept whether or not anything else is indexed.
+    #[serde(default)]
+    pub ordered: Vec<OrderedIndexSpec>,
 }
 
 /// A path whose texts are indexed by their words.
@@ -149,7 +153,8 @@ impl Default for IndexingPolicy {
 }
 
 impl IndexingPolicy {
-    /// The same policy with the cells that `old` has for the same vectors.
+    /// The same policy with what is not set with it: the cells that `old` has for the same vectors,
+    /// and its ordered indexes.
     #[must_use]
     pub(crate) fn with_cells_of(mut self, old: &Self) -> Self {
         for index in &mut self.vectors {
@@ -157,7 +162,16 @@ impl IndexingPolicy {
             let known = old.vectors.iter().find(same).and_then(|old| old.cells.clone());
             index.cells = known;
         }
+        self.ordered.clone_from(&old.ordered);
         self
+    }
+
+    /// Whether items have the same entries under both policies.
+    pub(crate) fn has_entries_of(&self, other: &Self) -> bool {
+        let same_ordered = self.ordered.len() == other.ordered.len()
+            && self.ordered.iter().zip(&other.ordered).all(|(a, b)| a.has_keys_of(b));
+        let without = |policy: &Self| Self { ordered: Vec::new(), ..policy.clone() };
+        same_ordered && without(self) == without(other)
     }
 
     /// Indexes nothing.
@@ -170,6 +184,7 @@ impl IndexingPolicy {
             is_lean: false,
             texts: Vec::new(),
             vectors: Vec::new(),
+            ordered: Vec::new(),
             spatial: Vec::new(),
             is_on_plane: false,
         }

@@ -151,7 +151,12 @@ async fn bring_up_to_date(engine: &Weak<Inner>, rid: ContainerRid) -> Result<(),
             return Ok(());
         }
         match engine.partition_to_index(&container)? {
-            Some((partition, from)) => engine.reindex(&container, partition, from).await?,
+            Some((partition, from)) => match engine.reindex(&container, partition, from).await {
+                Err(Error::IndexViolation(violation)) => {
+                    engine.take_back(&container, *violation).await?;
+                }
+                done => done?,
+            },
             None => engine.complete_indexes(&container).await?,
         }
     }

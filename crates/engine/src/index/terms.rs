@@ -9,6 +9,8 @@
 //!   vector at a path with a vector index, and one for the cell that it lies in. These have a
 //!   *payload*, which stands in the value of the entry.
 //! - one per cell of space that a geometry at a spatially indexed path lies in.
+//! - one per key of an ordered index ([`query::document::index_keys`]), and one for each of its
+//!   columns that led through an array, behind all keys.
 //! - one for the item's *shape*, that is which of its indexed paths have a value (those in arrays
 //!   aside). Items of one shape lie together, so those without a value at a path are found though
 //!   they have no term for it.
@@ -80,7 +82,7 @@ impl Terms {
     }
 
     /// Ends the term that began at `from` and has no payload.
-    fn end(&mut self, from: usize) {
+    pub(super) fn end(&mut self, from: usize) {
         self.end_with_payload(from, self.bytes.len());
     }
 
@@ -174,7 +176,11 @@ impl Index {
     /// when it is stored.
     pub(crate) fn terms(&self, item: &Value) -> Terms {
         let mut terms = Terms::default();
+        for index in &self.ordered {
+            index.push_terms(item, &mut terms);
+        }
         if !self.is_on() {
+            terms.sort();
             return terms;
         }
         let mut walk = TreeWalk { terms: &mut terms, shape: 0 };

@@ -1,8 +1,10 @@
 //! Time to live: which items have expired, and the sweep that frees their space.
 //!
 //! An item is invisible from the second it expires. Its row, its index entries and its part in the
-//! counters stay until the sweep, or a new item with its id, removes them.
+//! counters stay until the sweep, or a new item with its id, removes them. A document that expires
+//! by a date in an ordered index is there until it is deleted.
 
+mod by_index;
 mod sweep;
 
 use model::{Value, json};
@@ -11,6 +13,7 @@ use crate::partition::Reader;
 use crate::row::RowHead;
 use crate::{Error, InvalidRequest};
 
+pub(crate) use by_index::start as start_expiry;
 pub(crate) use sweep::start as start_sweep;
 
 impl Reader {

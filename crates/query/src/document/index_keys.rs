@@ -12,6 +12,7 @@
 use model::json::FieldMask;
 use model::order::{self, TypeOrder};
 use model::{Object, Value};
+use serde::{Deserialize, Serialize};
 
 use super::{Failure, FieldPath, PathPart, Predicate, Variables, code, types};
 
@@ -33,8 +34,12 @@ const TOO_MANY_KEYS: i32 = 13064;
 /// An array where a hashed column has its value.
 const HASHED_ARRAY: i32 = 16766;
 
+mod partial;
+
+pub use partial::PartialFilter;
+
 /// How a column holds its values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ColumnKind {
     /// Least first.
     Ascending,
@@ -113,6 +118,15 @@ impl OrderedIndex {
             filter.matches(document, &Variables::at(now)).unwrap_or(false)
         };
         self.partial.as_ref().is_none_or(accepts)
+    }
+
+    /// The values of the columns that `document` has under one of its keys: *undefined* for an empty
+    /// array, null for what is missing.
+    pub fn values_of(&self, document: &Value, key: &[u8]) -> Option<Vec<Value>> {
+        let tuples = Tuples::of(document, &self.columns).ok()?.tuples;
+        let tuple = tuples.iter().find(|t| self.encode(t).is_ok_and(|own| own == key))?;
+        let values = tuple.iter().map(|(_, slot)| slot.value().unwrap_or(&Value::Undefined));
+        Some(values.cloned().collect())
     }
 
     /// Adds what has to be read of a document for its keys.

@@ -167,3 +167,43 @@ fn documents_are_sorted_by_what_comes_first() {
     assert_eq!(values(&["a.b", "a.c"], text), two(1, 5));
     assert_eq!(values(&["-a.b", "a.c"], text), two(2, 0));
 }
+
+#[test]
+fn filters_of_partial_indexes_are_stored() {
+    use crate::algebra::Relation;
+    use crate::document::predicate::{InList, ValueTest};
+    let field = |path: &str, test| Predicate::Field { path: FieldPath::parse(path), test };
+    let more = ValueTest::Compare { relation: Relation::Greater, operand: Value::Double(5.0) };
+    let list = InList::new(vec![Value::from("x"), Value::Null], Vec::new());
+    let mut types = types::TypeSet::default();
+    types.add_numbers();
+    let filter = Predicate::And(vec![
+        Predicate::Or(vec![field("a", more), field("b.c", ValueTest::In(list))]),
+        field("d", ValueTest::Exists),
+        field("d", ValueTest::Type(types)),
+    ]);
+    let stored = PartialFilter::of(&filter).unwrap();
+    let again = stored.to_predicate().unwrap();
+    assert_eq!(PartialFilter::of(&again), Some(stored));
+    for (text, is_match) in [
+        (r#"{"a":6,"d":1}"#, true),
+        (r#"{"a":5,"d":1}"#, true),
+        (r#"{"a":5,"b":{"c":"y"},"d":1}"#, false),
+        (r#"{"a":6,"d":"x"}"#, false),
+    ] {
+        let variables = Variables::at(model::Date { millis: 0, ticks: 0 });
+        assert_eq!(again.matches(&document(text), &variables), Ok(is_match), "{text}");
+    }
+    let size = field("a", ValueTest::Size(1));
+    assert_eq!(PartialFilter::of(&size), None);
+    assert_eq!(PartialFilter::of(&Predicate::Not(Box::new(filter))), None);
+}
+
+#[test]
+fn values_are_found_by_their_key() {
+    let index = index(&["a", "-b"]);
+    let document = document(r#"{"a":[1,2]}"#);
+    let keys = index.keys(&document).unwrap().keys;
+    assert_eq!(index.values_of(&document, &keys[1]), Some(vec![Value::Int32(2), Value::Null]));
+    assert_eq!(index.values_of(&document, b"x"), None);
+}
