@@ -46,6 +46,7 @@ pub(crate) fn left_out(language: &str) -> Option<String> {
         }
         "go" if !run::has("go", "version") => Some("there is no Go in PATH".to_owned()),
         "go" => lacks_modules(&output("run", "--fetch")?),
+        "mingo" if !run::has("npm", "--version") => Some("there is no npm in PATH".to_owned()),
         _ => None,
     }
 }
