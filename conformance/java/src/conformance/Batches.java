@@ -94,7 +94,8 @@ public final class Batches extends CosmosSuite {
         }
         var asked = new CosmosBulkItemRequestOptions().setContentResponseOnWriteEnabled(true);
         operations.add(CosmosBulkOperations.getCreateItemOperation(new Thing("new", "n", 1), new PartitionKey("n"), asked));
-        operations.add(CosmosBulkOperations.getCreateItemOperation(new Thing("quiet", "q", 1), new PartitionKey("q")));
+        var declined = new CosmosBulkItemRequestOptions().setContentResponseOnWriteEnabled(false);
+        operations.add(CosmosBulkOperations.getCreateItemOperation(new Thing("quiet", "q", 1), new PartitionKey("q"), declined));
         operations.add(CosmosBulkOperations.getReadItemOperation("none", new PartitionKey("x")));
         var answers = bulk(container, operations);
         for (var answer : answers) {
