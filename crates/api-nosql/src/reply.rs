@@ -52,6 +52,9 @@ pub(crate) enum ReplyHeader {
     IndexTransformationProgress,
     IndexUtilization,
     ItemCount,
+    /// What attachments take of the account's storage, in MB.
+    MediaStorageUsage,
+    MediaStorageUsageMax,
     MinThroughput,
     OfferReplacePending,
     QueryAdvice,

@@ -85,6 +85,8 @@ fn name_of(header: ReplyHeader) -> HeaderName {
         }
         ReplyHeader::IndexUtilization => name!("x-ms-cosmos-index-utilization"),
         ReplyHeader::ItemCount => name!("x-ms-item-count"),
+        ReplyHeader::MediaStorageUsage => name!("x-ms-media-storage-usage-mb"),
+        ReplyHeader::MediaStorageUsageMax => name!("x-ms-max-media-storage-usage-mb"),
         ReplyHeader::MinThroughput => name!("x-ms-cosmos-min-throughput"),
         ReplyHeader::OfferReplacePending => name!("x-ms-offer-replace-pending"),
         ReplyHeader::QueryAdvice => name!("x-ms-cosmos-query-advice"),

@@ -250,7 +250,7 @@ fn range_of(
 }
 
 fn reply_header(tokens: &mut TokenWriter<'_>, header: ReplyHeader, value: &ReplyValue) {
-    let (id, form) = id::of(header);
+    let Some((id, form)) = id::of(header) else { return };
     match (form, value) {
         (id::Form::Text, ReplyValue::Text(text)) => tokens.string(id, text.as_bytes()),
         (id::Form::Text, ReplyValue::Number(number)) => {

@@ -65,15 +65,17 @@ pub(super) enum Form {
     Boolean,
 }
 
-/// The token of a header that a handler or an error adds.
-pub(super) fn of(header: ReplyHeader) -> (u16, Form) {
-    match header {
+/// The token of a header that a handler or an error adds; `None` for those of the account, which has
+/// no replicas.
+pub(super) fn of(header: ReplyHeader) -> Option<(u16, Form)> {
+    Some(match header {
         ReplyHeader::Continuation => (CONTINUATION, Form::Text),
         ReplyHeader::Etag => (ETAG, Form::Text),
         ReplyHeader::ExecutionInfo => (QUERY_EXECUTION_INFO, Form::Text),
         ReplyHeader::IndexTransformationProgress => (INDEX_TRANSFORMATION_PROGRESS, Form::Number),
         ReplyHeader::IndexUtilization => (INDEX_UTILIZATION, Form::Text),
         ReplyHeader::ItemCount => (ITEM_COUNT, Form::Number),
+        ReplyHeader::MediaStorageUsage | ReplyHeader::MediaStorageUsageMax => return None,
         ReplyHeader::MinThroughput => (MINIMUM_RUS, Form::Number),
         ReplyHeader::OfferReplacePending => (OFFER_REPLACE_PENDING, Form::Boolean),
         ReplyHeader::QueryAdvice => (QUERY_ADVICE, Form::Text),
@@ -83,7 +85,7 @@ pub(super) fn of(header: ReplyHeader) -> (u16, Form) {
         ReplyHeader::ResourceUsage => (RESOURCE_USAGE, Form::Text),
         ReplyHeader::RetryAfterMs => (RETRY_AFTER_MS, Form::Number),
         ReplyHeader::ScriptLog => (LOG_RESULTS, Form::Text),
-    }
+    })
 }
 
 #[cfg(test)]

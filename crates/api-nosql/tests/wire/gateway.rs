@@ -9,6 +9,9 @@ use serde_json::json;
 async fn the_account_document_points_back_to_where_it_was_asked() {
     let s = TestService::new();
     let answer = s.get("/").await.expect(200);
+    for figure in ["x-ms-max-media-storage-usage-mb", "x-ms-media-storage-usage-mb"] {
+        assert_eq!(answer.header(figure), Some("0"), "{figure}");
+    }
     let document = answer.json();
     assert_eq!(document["id"], "planisphere");
     let location =
