@@ -34,9 +34,11 @@ const PATH_START: &str = "/apps/p/services/p/partitions/";
 const REPLICAS: &str = "/replicas/";
 const MASTER: &str = "master";
 
-/// The replicas of each range: the primary, and one secondary. With a single one, clients ask for
-/// fresh addresses before each read that needs a quorum.
-pub(crate) const REPLICAS_OF_RANGE: [(&str, bool); 2] = [("1p", true), ("2s", false)];
+/// The replicas of each range: the primary and three secondaries, as the service has them. With a
+/// single one, clients ask for fresh addresses before each read that needs a quorum; with fewer than
+/// four, those of Java take the set for incomplete and ask for it again every ten minutes.
+pub(crate) const REPLICAS_OF_RANGE: [(&str, bool); 4] =
+    [("1p", true), ("2s", false), ("3s", false), ("4s", false)];
 
 /// The path of a replica's address, without a slash at its end.
 pub(crate) fn path(replica: Replica, name: &str) -> String {

@@ -99,7 +99,7 @@ impl Client {
             path.strip_suffix('/').expect("the test's own data").to_owned()
         };
         let primaries = addresses.iter().filter(|address| address["isPrimary"] == true).count();
-        assert_eq!(primaries * 2, addresses.len());
+        assert_eq!(primaries * 4, addresses.len());
         let pair =
             |address: &serde_json::Value| (text(&address["partitionKeyRangeId"]), path(address));
         addresses.iter().map(pair).collect()
@@ -270,7 +270,7 @@ async fn a_stale_client_learns_which_of_its_knowledge_is_stale() {
     served.dedup();
     assert_eq!(served.len(), 1, "one of the two ranges holds the key");
     let all = client.addresses("").await;
-    assert_eq!((all.len(), client.addresses("2,1,0,7").await), (4, all.clone()));
+    assert_eq!((all.len(), client.addresses("2,1,0,7").await), (8, all.clone()));
 
     client.service.call("DELETE", "/dbs/d/colls/c").send().await.expect(204);
     let rid = client_rid(&all[0].1);
