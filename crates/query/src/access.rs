@@ -10,6 +10,7 @@
 
 mod analysis;
 mod calls;
+mod documents;
 mod ranges;
 mod search;
 mod set;
@@ -20,6 +21,7 @@ use crate::plan::{Aggregate, Input, Plan, Select, SortOrder};
 
 use analysis::Analysis;
 
+pub use documents::DocumentQuery;
 pub use search::{Ranking, TextMatch, Total};
 
 /// A step of a path into an item.

@@ -69,6 +69,33 @@ impl Finder<'_> {
         Ok(Some(PostingList { postings, is_exact }))
     }
 
+    /// The items with entries in ranges of keys; `None` if more than `max` entries would be read.
+    pub(crate) fn find_between(
+        &self,
+        prefix: &[u8],
+        ranges: &[ByteRange],
+        max: usize,
+    ) -> Result<Option<PostingList>, Error> {
+        let mut postings = Vec::new();
+        let mut left = max;
+        for ByteRange { lo, hi } in ranges {
+            let (lo, hi) = ([prefix, lo].concat(), [prefix, hi].concat());
+            self.for_each_between(&lo, &hi, &mut |number, identity| {
+                left = left.saturating_sub(1);
+                if self.is_within(identity) {
+                    postings.push(Posting { number, identity: identity.into() });
+                }
+                left > 0
+            })?;
+            if left == 0 {
+                return Ok(None);
+            }
+        }
+        postings.sort_unstable_by(|a, b| a.identity.cmp(&b.identity));
+        postings.dedup_by(|a, b| a.identity == b.identity);
+        Ok(Some(PostingList { postings, is_exact: false }))
+    }
+
     /// The items in ranges of a composite index; `None` if there are more than `max`.
     pub(crate) fn find_by_composite(
         &self,

@@ -12,11 +12,13 @@ use model::order::bounds::{ABOVE_ALL, WHOLE_STRING_BYTES_MAX};
 use model::order::{self, Tag};
 use model::{PartitionId, Value};
 use query::access::{ByteRange, Step};
+use query::document::index_bounds::{IndexBounds, IndexState, SortUse};
+use query::document::index_keys::{ColumnKind, FirstKey, IndexColumn, OrderedIndex};
 use query::exec::IndexStart;
 use query::plan::SortOrder;
 use storage::{Cursor, Dir, KeyRange, View};
 
-use super::{Composite, Indexes, PathHash, TERM_ORDER, TIME};
+use super::{CompiledIndex, Composite, Indexes, PathHash, TERM_ORDER, TIME};
 use crate::Error;
 use crate::keys;
 use crate::ops::IndexOrder;
@@ -50,9 +52,83 @@ pub(crate) struct Order {
     /// Whether items without a value, which have no entry, are returned too.
     wants_undefined: bool,
     is_composite: bool,
+    /// The order of an ordered index of documents.
+    documents: Option<DocumentOrder>,
+}
+
+/// How an ordered index of documents is scanned.
+#[derive(Clone, Debug)]
+struct DocumentOrder {
+    index: OrderedIndex,
+    /// The first column of the order; those before have one value each.
+    first: usize,
+    /// Whether a document may have several entries, of which only the first in the scan counts.
+    has_repetitions: bool,
+    /// What has to be read of a document for its keys.
+    fields: FieldMask,
 }
 
 impl Order {
+    /// The order of an ordered index, of which the scan is to return the documents within `bounds`
+    /// sorted by all columns from one on; `None` if the index has another order.
+    pub(crate) fn of_documents(
+        index: &CompiledIndex,
+        state: &IndexState<'_>,
+        bounds: &IndexBounds,
+        sort: &[IndexColumn],
+    ) -> Option<Self> {
+        let SortUse { has_repetitions, .. } = state.sort_use(bounds, sort)?;
+        let columns = &index.index.columns;
+        let paths_are = |columns: &[IndexColumn]| {
+            columns.len() == sort.len()
+                && columns.iter().zip(sort).all(|(c, key)| c.path == key.path)
+        };
+        // Positions between pages have the values of the sort, so the entries must have just those.
+        let first = [bounds.fixed, 0]
+            .into_iter()
+            .find(|first| columns.get(*first..).is_some_and(paths_are))?;
+        let kinds = || columns.iter().skip(first).zip(sort);
+        let is_reverse = !kinds().all(|(column, key)| column.kind == key.kind);
+        if is_reverse && !kinds().all(|(column, key)| column.kind == key.kind.opposite()) {
+            return None;
+        }
+        let fixed = if first == 0 { &[][..] } else { &bounds.prefix };
+        let within = |range: &ByteRange| {
+            let (lo, hi) = (range.lo.strip_prefix(fixed)?, range.hi.strip_prefix(fixed)?);
+            Some(ByteRange { lo: lo.to_vec(), hi: hi.to_vec() })
+        };
+        let ranges = bounds.ranges.iter().map(within).collect::<Option<Vec<_>>>()?;
+        let mut fields = FieldMask::NOTHING;
+        index.index.require(&mut fields);
+        let directions = sort.iter().map(|key| {
+            let names = key.path.parts().iter().map(|part| Step::Name(part.name.clone()));
+            let order = match key.kind {
+                ColumnKind::Descending => SortOrder::Descending,
+                ColumnKind::Ascending | ColumnKind::Hashed => SortOrder::Ascending,
+            };
+            (names.collect(), order)
+        });
+        let documents =
+            DocumentOrder { index: index.index.clone(), first, has_repetitions, fields };
+        Some(Self {
+            prefix: [index.prefix().as_slice(), fixed].concat(),
+            is_reverse,
+            has_falling_ties: sort.first().is_some_and(|key| key.kind == ColumnKind::Descending),
+            ranges,
+            columns: directions.collect(),
+            wants_undefined: false,
+            is_composite: true,
+            documents: Some(documents),
+        })
+    }
+
+    /// The key that comes first among those of a document, if this is an order of documents.
+    fn first_key(&self, row: &FetchedRow) -> Option<FirstKey> {
+        let documents = self.documents.as_ref()?;
+        let document = query::exec::Item::read(row, &documents.fields).ok()?;
+        documents.index.first_key(&document, documents.first, self.is_reverse).ok()
+    }
+
     /// The index order that rows sorted by `columns` have, if there is one. With `ranges`, only
     /// items whose first column is in one of them are returned.
     pub(crate) fn of(
@@ -82,6 +158,7 @@ impl Order {
                 columns,
                 wants_undefined,
                 is_composite: false,
+                documents: None,
             });
         }
         let (composite, is_reverse) = composite_for(indexes, &columns)?;
@@ -97,6 +174,7 @@ impl Order {
             columns,
             wants_undefined: false,
             is_composite: true,
+            documents: None,
         })
     }
 
@@ -336,7 +414,14 @@ impl<'v> OrderedScan<'v> {
         let mut lo = [prefix.as_slice(), &range.lo].concat();
         let mut hi = [prefix.as_slice(), &range.hi].concat();
         if let Some(start) = start {
-            let IndexStart { key, tie } = &start.in_index;
+            let IndexStart { key, tie } = &match self.order.documents {
+                // What is cut in entries is equal up to here.
+                Some(_) => IndexStart {
+                    key: start.key.get(..CLASS_BYTES).unwrap_or(start.key).to_vec(),
+                    tie: if start.key.len() <= CLASS_BYTES { start.tie } else { 0 },
+                },
+                None => start.in_index.clone(),
+            };
             let mut at = [prefix.as_slice(), &self.order.sort_key(key)].concat();
             // Ties that go against the scan are put in order behind this.
             if *tie > 0 && !self.order.must_reverse_ties() {
@@ -564,6 +649,13 @@ impl<'v> OrderedScan<'v> {
             }
             let (term, number) = split(key)?;
             let value = term.get(self.order.prefix.len()..).unwrap_or_default().to_vec();
+            if self.order.documents.as_ref().is_some_and(|documents| documents.has_repetitions) {
+                let row = self.context.fetch(identity)?;
+                let first = row.and_then(|row| self.order.first_key(&row));
+                if first.is_none_or(|first| first.stored != value) {
+                    continue;
+                }
+            }
             return Ok(Some(RawEntry { value, number, identity: identity.to_vec() }));
         }
         Ok(None)
@@ -606,6 +698,9 @@ impl<'v> OrderedScan<'v> {
 
     /// The sort key of an item with its values in full length.
     fn true_key(&self, row: &FetchedRow) -> Vec<u8> {
+        if self.order.documents.is_some() {
+            return self.order.first_key(row).map(|first| first.sorted).unwrap_or_default();
+        }
         let mut key = Vec::new();
         for (path, direction) in &self.order.columns {
             let value = value_at(row, path);

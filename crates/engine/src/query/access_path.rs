@@ -20,9 +20,9 @@ use crate::{Error, keys, ru};
 
 /// Most index entries that are read for a page that can be continued. Reading that many again with
 /// every page is still better than scanning all items.
-const ENTRIES_PER_PAGE_MAX: usize = 20_000;
+pub(super) const ENTRIES_PER_PAGE_MAX: usize = 20_000;
 /// Most index entries that are read for a page that needs all of its items.
-const ENTRIES_MAX: usize = 200_000;
+pub(super) const ENTRIES_MAX: usize = 200_000;
 /// At most this many items are sorted rather than read in the order of an index.
 const SORTED_MAX: usize = 1_000;
 /// An index lookup may cost this fraction of what a page may cost.
@@ -77,6 +77,9 @@ impl Scan<'_> {
         }
         if let Some(totals) = self.totals(plan, &stats)? {
             return Ok(ScanPlan { stats, ..choice(plan.clone(), AccessPath::Totals(totals)) });
+        }
+        if let Some(access_path) = self.document_access(plan, work, &stats)? {
+            return Ok(ScanPlan { stats, ..choice(plan.clone(), access_path) });
         }
         if let Some(found) = self.searched(plan, &index_set, &stats)? {
             return Ok(ScanPlan { stats, ..choice(plan.clone(), AccessPath::PostingList(found)) });
@@ -139,13 +142,7 @@ impl Scan<'_> {
         work: &PageWork,
         stats: &[ScanStats],
     ) -> Result<Option<Order>, Error> {
-        // Rows behind one whose whole sort key is not known are found by a full scan.
-        if matches!(
-            work.position.query.at,
-            RowPosition::Item { .. }
-                | RowPosition::Number { .. }
-                | RowPosition::Key { cut: Some(_), .. }
-        ) {
+        if !has_sort_key(&work.position.query.at) {
             return Ok(None);
         }
         // The indexes of indexing policies are in one order in all containers.
@@ -169,7 +166,7 @@ impl Scan<'_> {
 
     /// Whether scanning in the order of an index is better than sorting. In a part of a range, the
     /// scan skips the index entries of all other logical partitions.
-    fn is_order_better(&self, scan_range: &ScanRange, rows: u64) -> bool {
+    pub(super) fn is_order_better(&self, scan_range: &ScanRange, rows: u64) -> bool {
         if scan_range.logical_partition.is_none() {
             return scan_range.is_whole;
         }
@@ -391,8 +388,19 @@ impl Scan<'_> {
     }
 }
 
+/// Whether rows behind a position can be found in the order of an index. Those behind one whose
+/// whole sort key is not known are found by a full scan.
+pub(super) fn has_sort_key(position: &RowPosition) -> bool {
+    !matches!(
+        position,
+        RowPosition::Item { .. }
+            | RowPosition::Number { .. }
+            | RowPosition::Key { cut: Some(_), .. }
+    )
+}
+
 /// How many entries may be read before scanning all items is better.
-fn entries_worth_reading(is_small: bool, items: u64) -> usize {
+pub(super) fn entries_worth_reading(is_small: bool, items: u64) -> usize {
     let worth = match is_small {
         // Most entries belong to other logical partitions, so the lookup is often in vain. It must
         // cost little compared with reading the few items there are.

@@ -6,6 +6,7 @@
 //! their own, in [`key_order`].
 
 mod access_path;
+mod document_access;
 mod key_order;
 pub mod listing;
 mod report;
