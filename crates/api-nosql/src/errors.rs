@@ -412,9 +412,10 @@ impl From<engine::Error> for ApiError {
                 "Unique index constraint violation. Resource with specified id, name, or unique \
                  index already exists.",
             ),
-            E::IndexViolation(violation) => ApiError::new(kind, format!(
-                "The item does not fit an index of the collection: {violation}."
-            )),
+            E::IndexViolation(violation) => ApiError::new(
+                kind,
+                format!("The item does not fit an index of the collection: {violation}."),
+            ),
             E::PreconditionFailed => simple(
                 "Operation cannot be performed because one of the specified precondition is not \
                  met. One of the specified pre-condition is not met.",

@@ -10,6 +10,7 @@ pub mod find;
 pub mod fuzzing;
 mod integers;
 mod options;
+pub mod pipeline;
 pub mod projection;
 pub mod update;
 pub mod upsert;

@@ -4,6 +4,7 @@
 //! `lang::mongo` compiles BSON trees to them. They are separate from the SQL evaluator, whose rules
 //! for types and *undefined* differ in every detail. A missing value is `None`.
 
+pub mod accumulator;
 mod condition;
 mod evaluate;
 pub mod expression;
@@ -11,11 +12,13 @@ mod failure;
 pub mod index_bounds;
 pub mod index_keys;
 mod path;
+pub mod pipeline;
 pub mod predicate;
 pub mod print;
 pub mod projection;
 mod regex;
 mod scope;
+pub mod sort;
 pub mod types;
 pub mod update;
 pub mod values;
@@ -26,6 +29,7 @@ pub use evaluate::{DocumentTest, Evaluate};
 pub use expression::Expression;
 pub use failure::{Failure, code};
 pub use path::{FieldPath, PathPart};
+pub use pipeline::Pipeline;
 pub use predicate::Predicate;
 pub use projection::Projection;
 pub use regex::Regex;

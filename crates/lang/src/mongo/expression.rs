@@ -13,7 +13,8 @@ mod fields;
 mod names;
 mod operands;
 
-pub(crate) use names::{check_field_name, field_path_names};
+pub(crate) use names::{check_field_name, check_variable_to_bind, field_path_names};
+pub(crate) use operands::is_operator;
 
 /// InvalidPipelineOperator.
 const UNKNOWN_OPERATOR: i32 = 168;

@@ -11,6 +11,7 @@ use model::{Object, Value};
 
 use super::{Evaluate, Failure, Scope, Variables};
 
+mod accumulate;
 mod arithmetic;
 mod array;
 mod compare;
@@ -27,6 +28,8 @@ mod regex;
 mod set;
 mod string;
 
+pub(crate) use array::count_of;
+pub(crate) use object::Merged;
 pub use operator::{Arguments, Call, Named, Operator, Parameter, Shape, find};
 pub use path::{Base, ExpressionPath};
 

@@ -23,7 +23,7 @@ pub use in_list::InList;
 pub use schema::Schema;
 pub use schema_fields::{Additional, ArrayRules, Items, ObjectRules};
 
-use candidates::{LeafArray, find_candidate};
+pub(in crate::document) use candidates::{LeafArray, find_candidate};
 
 /// A filter.
 #[derive(Clone, Debug)]

@@ -7,6 +7,7 @@ use query::document::{Expression, Failure};
 
 use super::operands::{by_name, is_operator};
 use super::{Compiler, parse_failure};
+use crate::mongo::pipeline::{check_method, shares_of};
 
 impl Compiler<'_> {
     /// The operators whose shape is [`query::document::expression::Shape::Special`].
@@ -73,6 +74,25 @@ impl Compiler<'_> {
                 check_order_of_elements(order)?;
                 let input = input.map(|input| self.compile(input)).transpose()?;
                 vec![input, Some(Expression::Literal(order.cloned()))]
+            }
+            ("$median" | "$percentile", Some(named)) => {
+                let given = by_name(operator, named, operand)?;
+                let mut given = given.into_iter().flatten();
+                let input = given.next().map(|input| self.compile(input)).transpose()?;
+                if let Some(method) = given.next() {
+                    check_method(operator.name, method)?;
+                }
+                let shares = given.next().map(|shares| {
+                    let constant = self.compile(shares)?;
+                    let Some(Some(constant)) = constant.as_literal() else {
+                        let message =
+                            "The $percentile 'p' field must be an array of constant values";
+                        return Err(Failure::new(7750300, message));
+                    };
+                    let shares = shares_of(constant)?.into_iter().map(Value::Double);
+                    Ok(Expression::Literal(Some(Value::Array(shares.collect()))))
+                });
+                vec![input, shares.transpose()?]
             }
             ("$function", Some(named)) => self.function(operator, named, operand)?,
             ("$rand", _) => match operand.as_object().map(Object::is_empty) {

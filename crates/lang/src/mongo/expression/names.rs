@@ -11,12 +11,12 @@ const HINT: &str = " Consider using $getField or $setField.";
 pub(crate) fn field_path_names(path: &str, complaint: &str) -> Result<Vec<String>, Failure> {
     if path.is_empty() {
         return Err(match complaint {
-            "" => Failure::new(40352, "ExpressionPath cannot be constructed with empty string"),
+            "" => Failure::new(40352, "FieldPath cannot be constructed with empty string"),
             complaint => Failure::new(16872, complaint),
         });
     }
     if path.ends_with('.') {
-        return Err(Failure::new(40353, "ExpressionPath must not end with a '.'."));
+        return Err(Failure::new(40353, "FieldPath must not end with a '.'."));
     }
     if path.contains('\0') {
         let message = "field path must not contain embedded null characters";
@@ -25,7 +25,7 @@ pub(crate) fn field_path_names(path: &str, complaint: &str) -> Result<Vec<String
     let names: Vec<String> = path.split('.').map(str::to_owned).collect();
     names.iter().try_for_each(|name| check_field_name(name))?;
     if names.len() > PATH_LENGTH_MAX {
-        return Err(Failure::new(OVERFLOW, "ExpressionPath is too long"));
+        return Err(Failure::new(OVERFLOW, "FieldPath is too long"));
     }
     Ok(names)
 }
@@ -33,18 +33,18 @@ pub(crate) fn field_path_names(path: &str, complaint: &str) -> Result<Vec<String
 /// Checks one name of a path or of an object.
 pub(crate) fn check_field_name(name: &str) -> Result<(), Failure> {
     if name.is_empty() {
-        return Err(Failure::new(15998, "ExpressionPath field names may not be empty strings."));
+        return Err(Failure::new(15998, "FieldPath field names may not be empty strings."));
     }
     if name.starts_with('$') {
-        let message = format!("ExpressionPath field names may not start with '$'.{HINT}");
+        let message = format!("FieldPath field names may not start with '$'.{HINT}");
         return Err(Failure::new(16410, message));
     }
     if name.contains('\0') {
-        let message = "ExpressionPath field names may not contain '\\0'.";
+        let message = "FieldPath field names may not contain '\\0'.";
         return Err(Failure::new(16411, message));
     }
     if name.contains('.') {
-        let message = format!("ExpressionPath field names may not contain '.'.{HINT}");
+        let message = format!("FieldPath field names may not contain '.'.{HINT}");
         return Err(Failure::new(16412, message));
     }
     Ok(())

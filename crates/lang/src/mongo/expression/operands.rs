@@ -66,7 +66,7 @@ impl Compiler<'_> {
 }
 
 /// Whether an object stands for an operator.
-pub(super) fn is_operator(object: &Object) -> bool {
+pub(crate) fn is_operator(object: &Object) -> bool {
     object.iter().next().is_some_and(|(name, _)| name.starts_with('$'))
 }
 

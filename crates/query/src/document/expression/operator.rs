@@ -7,8 +7,8 @@ use std::sync::{Arc, LazyLock, OnceLock};
 use model::Value;
 
 use super::{
-    Evaluated, Expression, arithmetic, array, compare, conditional, convert, date, math, misc,
-    object, regex, set, string,
+    Evaluated, Expression, accumulate, arithmetic, array, compare, conditional, convert, date,
+    math, misc, object, regex, set, string,
 };
 use crate::document::{Failure, Regex, Scope};
 
@@ -87,6 +87,7 @@ impl Operator {
 
 /// The tables of all groups.
 const GROUPS: &[&[Operator]] = &[
+    accumulate::OPERATORS,
     arithmetic::OPERATORS,
     array::OPERATORS,
     compare::OPERATORS,

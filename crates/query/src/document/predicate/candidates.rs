@@ -7,7 +7,7 @@ use crate::document::path::{FieldPath, PathPart};
 
 /// What is tested of an array at the end of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum LeafArray {
+pub(in crate::document) enum LeafArray {
     /// Its elements one by one, then the array.
     ElementsAndWhole,
     /// The array alone.
@@ -20,7 +20,7 @@ type Test<'t, 'v> = &'t mut dyn FnMut(Option<&'v Value>, Option<usize>) -> Resul
 
 /// Whether one of the values that `path` leads to passes. A path that ends early leads to a missing
 /// value, but elements of arrays that cannot have fields lead to nothing.
-pub(super) fn find_candidate<'v>(
+pub(in crate::document) fn find_candidate<'v>(
     root: &'v Value,
     path: &FieldPath,
     leaf: LeafArray,

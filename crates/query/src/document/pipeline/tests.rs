@@ -1,0 +1,1 @@
+//! Tests of stages over documents in memory.
