@@ -137,21 +137,17 @@ impl Accumulator {
     pub fn add(&mut self, value: Option<Cow<'_, Value>>) -> Result<(), Failure> {
         match &mut self.state {
             State::One(kept) => {
-                let is_taken = match self.kind {
-                    AccumulatorKind::Last => true,
-                    AccumulatorKind::Min => {
-                        !is_nullish(value.as_deref())
-                            && kept
-                                .as_ref()
-                                .is_none_or(|kept| compare(value.as_deref(), Some(kept)).is_lt())
-                    }
-                    AccumulatorKind::Max => {
-                        !is_nullish(value.as_deref())
-                            && kept
-                                .as_ref()
-                                .is_none_or(|kept| compare(value.as_deref(), Some(kept)).is_gt())
-                    }
-                    _ => kept.is_none(),
+                let is_better = |is_it: fn(std::cmp::Ordering) -> bool| {
+                    let kept = kept.as_ref();
+                    !is_nullish(value.as_deref())
+                        && kept.is_none_or(|kept| is_it(compare(value.as_deref(), Some(kept))))
+                };
+                let is_taken = if self.kind == AccumulatorKind::Min {
+                    is_better(std::cmp::Ordering::is_lt)
+                } else if self.kind == AccumulatorKind::Max {
+                    is_better(std::cmp::Ordering::is_gt)
+                } else {
+                    self.kind == AccumulatorKind::Last || kept.is_none()
                 };
                 if is_taken {
                     // What is missing comes out as null.
@@ -253,12 +249,11 @@ impl Accumulator {
     /// top, and the later among the bottom.
     fn rank(&mut self, key: Vec<u8>, value: impl FnOnce() -> Value) {
         let State::Ranked { values, n } = &mut self.state else { return };
-        let at = match self.kind {
-            AccumulatorKind::Bottom | AccumulatorKind::BottomN => {
-                values.partition_point(|(other, _)| *other < key)
-            }
-            _ => values.partition_point(|(other, _)| *other <= key),
-        };
+        let is_bottom = matches!(self.kind, AccumulatorKind::Bottom | AccumulatorKind::BottomN);
+        let at = values.partition_point(|(other, _)| match is_bottom {
+            true => *other < key,
+            false => *other <= key,
+        });
         if at >= *n {
             return;
         }
@@ -336,10 +331,10 @@ impl Accumulator {
     pub fn finish(self) -> Value {
         match self.state {
             State::One(value) => value.unwrap_or(Value::Null),
-            State::Sum { sum, count } => match self.kind {
-                AccumulatorKind::Avg => sum.average(count).unwrap_or(Value::Null),
-                _ => Value::from(sum.finish()),
-            },
+            State::Sum { sum, count } if self.kind == AccumulatorKind::Avg => {
+                sum.average(count).unwrap_or(Value::Null)
+            }
+            State::Sum { sum, .. } => Value::from(sum.finish()),
             State::Deviation { count, squares, .. } => {
                 let is_sample = self.kind == AccumulatorKind::StdDevSamp;
                 let divisor = if is_sample { count.saturating_sub(1) } else { count };
@@ -350,19 +345,15 @@ impl Accumulator {
             }
             State::List(values) | State::Set { values, .. } => Value::Array(values),
             State::Queue { values, .. } => Value::Array(values.into()),
-            State::Ranked { values, n } => {
+            State::Ranked { values, .. } => {
                 let mut values: Vec<Value> = values.into_iter().map(|(_, value)| value).collect();
-                match self.kind {
-                    AccumulatorKind::Top | AccumulatorKind::Bottom => {
-                        values.drain(..).next().unwrap_or(Value::Null)
-                    }
-                    AccumulatorKind::BottomN => {
-                        values.truncate(n);
-                        values.reverse();
-                        Value::Array(values)
-                    }
-                    _ => Value::Array(values),
+                if matches!(self.kind, AccumulatorKind::Top | AccumulatorKind::Bottom) {
+                    return values.drain(..).next().unwrap_or(Value::Null);
                 }
+                if self.kind == AccumulatorKind::BottomN {
+                    values.reverse();
+                }
+                Value::Array(values)
             }
             State::Numbers(numbers) => {
                 percentile(numbers, &[0.5]).drain(..).next().unwrap_or(Value::Null)
@@ -373,10 +364,8 @@ impl Accumulator {
 
     /// The values at these shares of the sorted numbers.
     fn percentiles(self, shares: &[f64]) -> Value {
-        match self.state {
-            State::Numbers(numbers) => Value::Array(percentile(numbers, shares)),
-            _ => Value::Null,
-        }
+        let State::Numbers(numbers) = self.state else { return Value::Null };
+        Value::Array(percentile(numbers, shares))
     }
 }
 

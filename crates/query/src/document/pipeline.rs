@@ -249,10 +249,12 @@ impl Pipeline {
 
 impl Transform for Pipeline {
     fn apply(&self, document: &Object, variables: &Variables) -> Result<Object, Failure> {
-        match self.apply_to_one(Value::Object(document.clone()), variables)? {
-            Value::Object(document) => Ok(document),
-            other => Err(Failure::new(1, format!("a stage made {}", type_name(Some(&other))))),
-        }
+        let output = self.apply_to_one(Value::Object(document.clone()), variables)?;
+        let given = type_name(Some(&output));
+        let Value::Object(output) = output else {
+            return Err(Failure::new(1, format!("a stage made a value of type {given}")));
+        };
+        Ok(output)
     }
 }
 

@@ -32,10 +32,13 @@ impl Compiler<'_> {
     }
 
     fn group_key(&self, value: &Value) -> Result<GroupKey, Failure> {
-        match self.expression(value)? {
-            Expression::Object(fields) if !fields.is_empty() => Ok(GroupKey::Fields(fields)),
-            other => Ok(GroupKey::Value(other)),
-        }
+        Ok(match self.expression(value)? {
+            Expression::Object(fields) => GroupKey::Fields(fields),
+            other @ (Expression::Literal(_)
+            | Expression::Path(_)
+            | Expression::Array(_)
+            | Expression::Call(_)) => GroupKey::Value(other),
+        })
     }
 
     /// The accumulators of an object of fields.

@@ -13,8 +13,11 @@ use crate::document::Failure;
 pub(super) struct Buffer {
     kept: Vec<Value>,
     /// The documents on disk by their numbers, once there are too many.
-    spilled: Option<(Mutex<Box<dyn SpillRun>>, Vec<u64>)>,
+    spilled: Option<Spilled>,
 }
+
+/// Documents on disk, and where each begins.
+type Spilled = (Mutex<Box<dyn SpillRun>>, Vec<u64>);
 
 impl Buffer {
     /// All documents of a source.

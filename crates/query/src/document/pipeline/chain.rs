@@ -25,14 +25,16 @@ pub(super) fn run(
 }
 
 fn append(stage: &Stage, source: Box<dyn Documents>, context: &Context) -> Box<dyn Documents> {
+    if let Some(step) = Step::of(stage) {
+        return Box::new(Each { source, step, variables: Arc::clone(&context.variables) });
+    }
     match stage {
-        Stage::Match(predicate) => Each::new(source, Step::Match(Arc::clone(predicate)), context),
-        Stage::Project(projection) => {
-            Each::new(source, Step::Project(Arc::clone(projection)), context)
-        }
-        Stage::AddFields(fields) => Each::new(source, Step::AddFields(Arc::clone(fields)), context),
-        Stage::ReplaceRoot(root) => Each::new(source, Step::ReplaceRoot(Arc::clone(root)), context),
-        Stage::Redact(decision) => Each::new(source, Step::Redact(Arc::clone(decision)), context),
+        // Done by a step.
+        Stage::Match(_)
+        | Stage::Project(_)
+        | Stage::AddFields(_)
+        | Stage::ReplaceRoot(_)
+        | Stage::Redact(_) => source,
         Stage::Limit(limit) => Box::new(Limited { source, left: *limit }),
         Stage::Skip(skip) => Box::new(Skipping { source, left: *skip }),
         Stage::Count(name) => Box::new(Counting { source: Some(source), name: name.clone() }),
@@ -89,6 +91,18 @@ enum Step {
 }
 
 impl Step {
+    /// What a stage does to each document, if it handles one at a time.
+    fn of(stage: &Stage) -> Option<Self> {
+        match Some(stage) {
+            Some(Stage::Match(predicate)) => Some(Step::Match(Arc::clone(predicate))),
+            Some(Stage::Project(projection)) => Some(Step::Project(Arc::clone(projection))),
+            Some(Stage::AddFields(fields)) => Some(Step::AddFields(Arc::clone(fields))),
+            Some(Stage::ReplaceRoot(root)) => Some(Step::ReplaceRoot(Arc::clone(root))),
+            Some(Stage::Redact(decision)) => Some(Step::Redact(Arc::clone(decision))),
+            _ => None,
+        }
+    }
+
     fn apply(&self, document: Value, variables: &Variables) -> Result<Option<Value>, Failure> {
         match self {
             Step::Match(predicate) => {
@@ -112,12 +126,7 @@ pub(super) fn apply_to_one(
     variables: &Variables,
 ) -> Result<Value, Failure> {
     stages.iter().try_fold(document, |document, stage| {
-        let step = match stage {
-            Stage::Project(projection) => Step::Project(Arc::clone(projection)),
-            Stage::AddFields(fields) => Step::AddFields(Arc::clone(fields)),
-            Stage::ReplaceRoot(root) => Step::ReplaceRoot(Arc::clone(root)),
-            _ => return Ok(document),
-        };
+        let Some(step) = Step::of(stage) else { return Ok(document) };
         Ok(step.apply(document, variables)?.unwrap_or(Value::Null))
     })
 }
@@ -126,12 +135,6 @@ struct Each {
     source: Box<dyn Documents>,
     step: Step,
     variables: Arc<Variables>,
-}
-
-impl Each {
-    fn new(source: Box<dyn Documents>, step: Step, context: &Context) -> Box<dyn Documents> {
-        Box::new(Self { source, step, variables: Arc::clone(&context.variables) })
-    }
 }
 
 impl Documents for Each {

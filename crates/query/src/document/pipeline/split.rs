@@ -61,12 +61,12 @@ impl Pipeline {
             }
         }
         while let Some(stage) = stages.peek() {
-            match stage {
-                Stage::Skip(skip) => {
+            match Some(stage) {
+                Some(Stage::Skip(skip)) => {
                     request.skip = request.skip.saturating_add(*skip);
                     request.limit = request.limit.map(|limit| limit.saturating_sub(*skip));
                 }
-                Stage::Limit(limit) => {
+                Some(Stage::Limit(limit)) => {
                     request.limit =
                         Some(request.limit.map_or(*limit, |earlier| earlier.min(*limit)));
                 }

@@ -67,10 +67,11 @@ impl Documents for Unwinding {
             }
             let Some(mut document) = self.source.next()? else { return Ok(None) };
             let path = &self.unwind.path;
-            let found = value_at(&mut document, path).map(|value| match value {
-                // Null keeps the field's place among the others.
-                Value::Array(elements) => Some(std::mem::take(elements)),
-                _ => None,
+            let found = value_at(&mut document, path).map(|value| {
+                if let Value::Array(elements) = value {
+                    return Some(std::mem::take(elements));
+                }
+                None
             });
             let is_nothing = match &found {
                 None => true,

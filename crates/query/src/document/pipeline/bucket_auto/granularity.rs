@@ -118,11 +118,14 @@ impl Granularity {
             Granularity::Series(mantissas) => {
                 let power = number.log10().floor();
                 let scaled = |shift: f64| {
-                    let power = power + shift;
-                    mantissas.iter().map(move |mantissa| match power < 0.0 {
-                        true => mantissa / 10_f64.powf(-power),
-                        false => mantissa * 10_f64.powf(power),
-                    })
+                    // Whole numbers of hundredths are exact, so that only one rounding is left.
+                    let power = power + shift - 2.0;
+                    mantissas.iter().map(|mantissa| (mantissa * 100.0).round()).map(
+                        move |hundredths| match power < 0.0 {
+                            true => hundredths / 10_f64.powf(-power),
+                            false => hundredths * 10_f64.powf(power),
+                        },
+                    )
                 };
                 scaled(-1.0).chain(scaled(0.0)).chain(scaled(1.0)).collect()
             }
