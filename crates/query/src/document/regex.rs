@@ -1,5 +1,7 @@
 //! Regular expressions of filters and expressions.
 
+mod dialect;
+
 use crate::functions::regex::pattern::{Flags, Pattern};
 use crate::{Budget, EvalError};
 
@@ -12,6 +14,8 @@ pub struct Regex {
     options: String,
     compiled: Pattern,
     prefix: Option<String>,
+    /// Whether a last line feed does not count as text.
+    ends_before_line_feed: bool,
 }
 
 /// Numbers of errors in regular expressions.
@@ -31,11 +35,17 @@ impl Regex {
         }
         // Text is always Unicode, which is all that `u` asks for.
         let flags = Flags::parse(&options.replace('u', "")).unwrap_or_default();
-        let compiled = Pattern::compile(pattern, flags).map_err(|reason| {
+        let translated = dialect::translate(pattern);
+        let compiled = Pattern::compile(&translated.pattern, flags).map_err(|reason| {
             Failure::new(INVALID_PATTERN, format!("Regular expression is invalid: {reason}"))
         })?;
-        let prefix = prefix_of(pattern, options);
-        Ok(Self { pattern: pattern.to_owned(), options: sorted(options), compiled, prefix })
+        Ok(Self {
+            pattern: pattern.to_owned(),
+            options: sorted(options),
+            compiled,
+            prefix: prefix_of(pattern, options),
+            ends_before_line_feed: translated.asks_for_end,
+        })
     }
 
     /// The pattern as it was given.
@@ -55,7 +65,11 @@ impl Regex {
 
     /// Whether a part of `text` matches. Steps are paid from `budget`.
     pub fn is_match(&self, text: &str, budget: &Budget) -> Result<bool, Failure> {
-        self.compiled.is_match(text, budget).map_err(failure_of)
+        let is_match = self.compiled.is_match(text, budget).map_err(failure_of)?;
+        match text.strip_suffix('\n').filter(|_| self.ends_before_line_feed && !is_match) {
+            Some(line) => self.compiled.is_match(line, budget).map_err(failure_of),
+            None => Ok(is_match),
+        }
     }
 }
 
@@ -109,11 +123,29 @@ fn prefix_of(pattern: &str, options: &str) -> Option<String> {
         return None;
     }
     let anchored = pattern.strip_prefix('^').or_else(|| pattern.strip_prefix("\\A"))?;
-    let end = anchored.find(|c: char| "\\[](){}.*+?^$|".contains(c)).unwrap_or(anchored.len());
-    let mut prefix = anchored[..end].to_owned();
-    // The last letter may be optional.
-    if anchored[end..].starts_with(['*', '?', '{']) {
-        prefix.pop();
+    let mut prefix = String::new();
+    let mut rest = anchored.chars();
+    loop {
+        match rest.next() {
+            None => break,
+            Some('\\') => match rest.next() {
+                Some(escaped) if escaped.is_ascii_punctuation() => prefix.push(escaped),
+                Some('Q') => {
+                    let (quoted, after) =
+                        rest.as_str().split_once("\\E").unwrap_or((rest.as_str(), ""));
+                    prefix.push_str(quoted);
+                    rest = after.chars();
+                }
+                Some(_) | None => break,
+            },
+            // The last letter may be optional.
+            Some('*' | '?' | '{') => {
+                prefix.pop();
+                break;
+            }
+            Some(letter) if "[](){}.+^$".contains(letter) => break,
+            Some(letter) => prefix.push(letter),
+        }
     }
     (!prefix.is_empty()).then_some(prefix)
 }
@@ -130,6 +162,9 @@ mod tests {
         assert_eq!(prefix("^abc*", ""), Some("ab".to_owned()));
         assert_eq!(prefix("^ab{0,2}", ""), Some("a".to_owned()));
         assert_eq!(prefix("^ab+", ""), Some("ab".to_owned()));
+        assert_eq!(prefix(r"^a\.b\d", ""), Some("a.b".to_owned()));
+        assert_eq!(prefix(r"^\Qa.b\Ec", ""), Some("a.bc".to_owned()));
+        assert_eq!(prefix(r"^a\.*", ""), Some("a".to_owned()));
         for (pattern, options) in [
             ("abc", ""),
             ("^abc", "i"),
@@ -153,6 +188,22 @@ mod tests {
         assert_eq!(failure, expected);
         assert_eq!(Regex::new("a\0", "").unwrap_err().code, 2);
         assert_eq!(Regex::new("a", "xusmi").unwrap().options(), "imsux");
+    }
+
+    #[test]
+    fn patterns_are_read_as_pcre_reads_them() {
+        let is_match = |pattern: &str, options: &str, text: &str| {
+            Regex::new(pattern, options).unwrap().is_match(text, &Budget::per_item()).unwrap()
+        };
+        assert!(is_match(r"^\d+$", "", "12") && !is_match(r"^\d+$", "", "\u{661}"));
+        assert!(is_match(r"^\w$", "", "a") && !is_match(r"^\w$", "", "\u{fc}"));
+        assert!(is_match("\u{fc}", "i", "\u{dc}"));
+        assert!(is_match("a$", "", "a\n") && !is_match("a$", "", "a\n\n"));
+        assert!(!is_match(r"a\z", "", "a\n") && is_match("a$", "m", "a\nb"));
+        assert!(is_match(r"^\Qa.b\E$", "", "a.b") && !is_match(r"^\Qa.b\E$", "", "axb"));
+        assert!(is_match(r"^[\w.+-]+@[[\]]$", "", "a.b+c@["));
+        assert!(is_match("^{a}$", "", "{a}") && is_match("a b", "x", "ab"));
+        assert!(is_match(r"^\Qa b\E$", "x", "a b"));
     }
 
     #[test]
