@@ -213,6 +213,8 @@ pub struct PageRequest {
     pub resume: Option<exec::RowPosition>,
     /// Whether a page ends where a range does, unless it must read all ranges.
     pub ends_with_range: bool,
+    /// The name of the ordered index to use; no other is, even if this one serves nothing.
+    pub index_hint: Option<String>,
     /// Whether the page reports how its rows were found.
     pub wants_report: bool,
     /// Whether the page reports the time of each of its steps.
@@ -300,6 +302,8 @@ pub struct PageReport {
     pub index_set: IndexSet,
     /// The access path that was chosen.
     pub access_path: AccessPathKind,
+    /// The ordered index by which documents are found, if one is used.
+    pub ordered_index: Option<String>,
     /// The ranges that were read, in order.
     pub ranges: Vec<RangeReport>,
 }

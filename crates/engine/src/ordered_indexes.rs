@@ -6,10 +6,10 @@ use std::sync::{Arc, PoisonError};
 use model::ContainerRid;
 use storage::{Dir, KeyRange, View};
 
-use crate::catalog::{Container, ContainerSpec};
+use crate::catalog::{Change, Container, ContainerSpec};
 use crate::error::IndexViolation;
 use crate::index::{CompiledIndex, IndexingPolicy, OrderedIndexSpec};
-use crate::{Engine, Error, ResourceKind, keys};
+use crate::{Engine, Error, RequestContext, ResourceKind, keys};
 
 /// Most failures that are kept for those who wait.
 const FAILURES_MAX: usize = 256;
@@ -54,28 +54,17 @@ impl Engine {
     /// removed in the background; queries use none that is not complete.
     pub async fn change_ordered_indexes(
         &self,
+        ctx: &RequestContext,
         rid: ContainerRid,
         change: impl FnOnce(&mut Vec<OrderedIndexSpec>) -> Result<(), Error>,
     ) -> Result<Arc<Container>, Error> {
-        let mut changing = self.begin_change().await;
-        let Some(old) = changing.catalog.container_by_rid(rid).cloned() else {
-            let id = rid.to_string();
-            return Err(Error::NotFound { kind: ResourceKind::Container, id });
-        };
-        let mut ordered = old.spec.indexing.ordered.clone();
-        change(&mut ordered)?;
-        if ordered == old.spec.indexing.ordered {
-            return Ok(old);
+        let mut changing = self.begin_change_for(ctx).await?;
+        let changed = change_indexes(&mut changing, rid, change)?;
+        if changed.is_new {
+            self.finish_change_for(ctx, changing, "change_ordered_indexes", &rid).await?;
+            self.rebuild_indexes();
         }
-        let indexing = IndexingPolicy { ordered, ..old.spec.indexing.clone() };
-        let spec = ContainerSpec { indexing, ..old.spec.clone() };
-        let indexes = Arc::new(old.indexes.succeeded_by(&spec));
-        let (ts, version) = (changing.ts.max(old.ts), old.version + 1);
-        let container = Arc::new(Container { spec, ts, version, indexes, ..old.same() });
-        changing.put_container(Arc::clone(&container));
-        self.finish_change(changing).await?;
-        self.rebuild_indexes();
-        Ok(container)
+        Ok(changed.container)
     }
 
     /// Waits until the indexes of a collection are complete. One of `names` that could not be built
@@ -124,14 +113,46 @@ impl Engine {
             }
             failures.push_back((container.rid, why));
         }
-        self.change_ordered_indexes(container.rid, |ordered| {
+        let mut changing = self.begin_change().await;
+        let changed = change_indexes(&mut changing, container.rid, |ordered| {
             ordered.retain(|index| index.name != name);
             Ok(())
-        })
-        .await?;
+        })?;
+        if changed.is_new {
+            self.finish_change(changing).await?;
+        }
         self.inner.index_completed.notify_waiters();
         Ok(())
     }
+}
+
+/// A collection after a change.
+struct Changed {
+    container: Arc<Container>,
+    is_new: bool,
+}
+
+fn change_indexes(
+    changing: &mut Change,
+    rid: ContainerRid,
+    change: impl FnOnce(&mut Vec<OrderedIndexSpec>) -> Result<(), Error>,
+) -> Result<Changed, Error> {
+    let Some(old) = changing.catalog.container_by_rid(rid).cloned() else {
+        let id = rid.to_string();
+        return Err(Error::NotFound { kind: ResourceKind::Container, id });
+    };
+    let mut ordered = old.spec.indexing.ordered.clone();
+    change(&mut ordered)?;
+    if ordered == old.spec.indexing.ordered {
+        return Ok(Changed { container: old, is_new: false });
+    }
+    let indexing = IndexingPolicy { ordered, ..old.spec.indexing.clone() };
+    let spec = ContainerSpec { indexing, ..old.spec.clone() };
+    let indexes = Arc::new(old.indexes.succeeded_by(&spec));
+    let (ts, version) = (changing.ts.max(old.ts), old.version + 1);
+    let container = Arc::new(Container { spec, ts, version, indexes, ..old.same() });
+    changing.put_container(Arc::clone(&container));
+    Ok(Changed { container, is_new: true })
 }
 
 fn stats_of(

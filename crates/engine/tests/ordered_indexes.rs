@@ -59,7 +59,7 @@ async fn add(h: &Harness, c: &Container, added: OrderedIndexSpec) {
         ordered.push(added);
         Ok(())
     };
-    h.engine.change_ordered_indexes(c.rid, change).await.unwrap();
+    h.engine.change_ordered_indexes(&test_context(), c.rid, change).await.unwrap();
 }
 
 /// Longer than any build of a small index takes.
@@ -177,7 +177,7 @@ async fn indexes_are_built_and_removed_behind_the_documents() {
         ordered[0].is_hidden = true;
         Ok(())
     };
-    h.engine.change_ordered_indexes(c.rid, keep).await.unwrap();
+    h.engine.change_ordered_indexes(&test_context(), c.rid, keep).await.unwrap();
     built(&h, &c, &[]).await.unwrap();
     assert_eq!(stored(&h, &c), (501, 0));
     check_consistent(&h);
@@ -384,14 +384,14 @@ proptest! {
                             ordered.push(added);
                             Ok(())
                         };
-                        h.engine.change_ordered_indexes(c.rid, change).await.unwrap();
+                        h.engine.change_ordered_indexes(&test_context(), c.rid, change).await.unwrap();
                     }
                     Step::Drop(at) => {
                         let change = |ordered: &mut Vec<OrderedIndexSpec>| {
                             ordered.retain(|index| index.name != at.to_string());
                             Ok(())
                         };
-                        h.engine.change_ordered_indexes(c.rid, change).await.unwrap();
+                        h.engine.change_ordered_indexes(&test_context(), c.rid, change).await.unwrap();
                     }
                     Step::Wait => drop(built(&h, &c, &[]).await),
                 }

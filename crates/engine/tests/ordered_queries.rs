@@ -62,7 +62,7 @@ async fn set(h: &Harness, c: &Container, indexes: Vec<OrderedIndexSpec>) -> Resu
         *ordered = indexes;
         Ok(())
     };
-    h.engine.change_ordered_indexes(c.rid, change).await.unwrap();
+    h.engine.change_ordered_indexes(&test_context(), c.rid, change).await.unwrap();
     let running = async {
         loop {
             h.clock.advance(Duration::from_millis(100));
@@ -184,6 +184,22 @@ async fn documents_are_looked_up_by_their_keys() {
     set(&h, &c, vec![hidden]).await.unwrap();
     let (found, _, read) = rows(&h, &c, r#"{"a":7}"#, "{}", 1000).await.unwrap();
     assert_eq!((found.len(), read), (10, 200));
+}
+
+#[tokio::test]
+async fn reports_name_the_index_and_clients_may_name_one() {
+    let h = Harness::in_memory();
+    let c = filled(&h).await;
+    set(&h, &c, vec![index(&["a"]), index(&["b", "a"])]).await.unwrap();
+    for (hint, expected) in [(None, Some("b_a")), (Some("a"), Some("a")), (Some("none"), None)] {
+        let index_hint = hint.map(str::to_owned);
+        let request = PageRequest { index_hint, wants_report: true, ..PageRequest::default() };
+        let plan = plan(r#"{"a":7,"b":1}"#, "{}").0;
+        let ctx = &mut test_context();
+        let page = h.engine.query(ctx, &now(&h, &c), plan, Scope::All, request).await.unwrap();
+        assert_eq!(page.rows.len(), 1, "{hint:?}");
+        assert_eq!(page.report.unwrap().ordered_index.as_deref(), expected);
+    }
 }
 
 #[tokio::test]

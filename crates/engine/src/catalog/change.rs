@@ -304,14 +304,14 @@ impl Engine {
     }
 
     /// Begins the change that a request wants.
-    pub(super) async fn begin_change_for(&self, ctx: &RequestContext) -> Result<Change, Error> {
+    pub(crate) async fn begin_change_for(&self, ctx: &RequestContext) -> Result<Change, Error> {
         let change = self.before_deadline(ctx, self.begin_change()).await?;
         self.check_deadline(ctx)?;
         Ok(change)
     }
 
     /// Makes the change that a request wants durable, and logs on whose behalf that was.
-    pub(super) async fn finish_change_for(
+    pub(crate) async fn finish_change_for(
         &self,
         ctx: &RequestContext,
         change: Change,

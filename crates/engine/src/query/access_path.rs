@@ -54,6 +54,8 @@ pub(super) enum AccessPath {
 pub(super) struct ScanPlan {
     pub(super) plan: Plan,
     pub(super) access_path: AccessPath,
+    /// The name of the ordered index that it uses.
+    pub(super) ordered_index: Option<String>,
     /// What was read to choose the access path, per range.
     pub(super) stats: Vec<ScanStats>,
 }
@@ -62,7 +64,12 @@ impl Scan<'_> {
     pub(super) fn choose_access_path(&self, work: &PageWork) -> Result<ScanPlan, Error> {
         let plan = &work.plan;
         let stats: Vec<ScanStats> = self.scan_ranges.iter().map(|_| ScanStats::default()).collect();
-        let choice = |plan: Plan, access_path| ScanPlan { plan, access_path, stats: Vec::new() };
+        let choice = |plan: Plan, access_path| ScanPlan {
+            plan,
+            access_path,
+            ordered_index: None,
+            stats: Vec::new(),
+        };
         if !plan.reads_items() {
             return Ok(ScanPlan {
                 stats,
@@ -78,8 +85,9 @@ impl Scan<'_> {
         if let Some(totals) = self.totals(plan, &stats)? {
             return Ok(ScanPlan { stats, ..choice(plan.clone(), AccessPath::Totals(totals)) });
         }
-        if let Some(access_path) = self.document_access(plan, work, &stats)? {
-            return Ok(ScanPlan { stats, ..choice(plan.clone(), access_path) });
+        if let Some((index, access_path)) = self.document_access(plan, work, &stats)? {
+            let ordered_index = Some(index);
+            return Ok(ScanPlan { stats, ordered_index, ..choice(plan.clone(), access_path) });
         }
         if let Some(found) = self.searched(plan, &index_set, &stats)? {
             return Ok(ScanPlan { stats, ..choice(plan.clone(), AccessPath::PostingList(found)) });

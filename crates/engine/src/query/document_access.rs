@@ -13,16 +13,20 @@ use crate::index::{CompiledIndex, Order, PostingList};
 use crate::partition::ScanStats;
 
 impl Scan<'_> {
-    /// The access path by the ordered index that serves the plan best; `None` if reading all
-    /// documents is as good.
+    /// The name of the ordered index that serves the plan best, and the access path by it; `None` if
+    /// reading all documents is as good.
     pub(super) fn document_access(
         &self,
         plan: &Plan,
         work: &PageWork,
         stats: &[ScanStats],
-    ) -> Result<Option<AccessPath>, Error> {
-        let is_used =
-            |index: &&CompiledIndex| !index.spec.is_hidden && self.indexes.has_ordered(index);
+    ) -> Result<Option<(String, AccessPath)>, Error> {
+        let hint = work.index_hint.as_ref();
+        let is_used = |index: &&CompiledIndex| {
+            !index.spec.is_hidden
+                && hint.is_none_or(|name| *name == index.spec.name)
+                && self.indexes.has_ordered(index)
+        };
         let indexes: Vec<&CompiledIndex> =
             self.indexes.goal.ordered.iter().filter(is_used).collect();
         if indexes.is_empty() {
@@ -51,14 +55,14 @@ impl Scan<'_> {
             let is_better = |scan_range| self.is_order_better(scan_range, rows);
             let order = Order::of_documents(index, state, &bounds, sort);
             if let Some(order) = order.filter(|_| self.scan_ranges.iter().all(is_better)) {
-                return Ok(Some(AccessPath::InIndexOrder(order)));
+                return Ok(Some((index.spec.name.clone(), AccessPath::InIndexOrder(order))));
             }
         }
         if bounds.columns == 0 {
             return Ok(None);
         }
         let found = self.find_documents(index, &bounds, plan.is_stream(), stats)?;
-        Ok(found.map(AccessPath::PostingList))
+        Ok(found.map(|found| (index.spec.name.clone(), AccessPath::PostingList(found))))
     }
 
     /// The documents of all ranges with keys within `bounds`; `None` if there are too many.

@@ -90,6 +90,8 @@ struct PageWork {
     stop: StopSignal,
     /// Whether it is part of a request that was admitted before.
     is_admitted: bool,
+    /// The ordered index that the client names.
+    index_hint: Option<String>,
     /// How rows are found, if the client asked for a report.
     report: Option<PageReport>,
     /// Whether the client asked for query metrics.
@@ -374,6 +376,7 @@ impl Engine {
             limits: Limits { rows_max, bytes_max: limits::PAGE_BYTES_MAX },
             ends_with_range: request.ends_with_range,
             position,
+            index_hint: request.index_hint,
             report: request.wants_report.then(report::empty),
             wants_times: request.wants_times,
             runs_scripts: request.runs_scripts,
@@ -499,6 +502,7 @@ impl PageWork {
             system: &NoSystemProperties,
             stop: StopSignal::default(),
             is_admitted: false,
+            index_hint: None,
             report: None,
             wants_times: false,
             times: None,

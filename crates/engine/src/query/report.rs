@@ -4,7 +4,7 @@ use model::Charge;
 use query::access::IndexSet;
 
 use super::PageWork;
-use super::access_path::AccessPath;
+use super::access_path::{AccessPath, ScanPlan};
 use super::scan::Scan;
 use super::scope::ScanRange;
 use crate::Error;
@@ -21,6 +21,7 @@ pub(super) fn empty() -> PageReport {
         projected: Vec::new(),
         index_set: IndexSet::Everything,
         access_path: AccessPathKind::NoItems,
+        ordered_index: None,
         ranges: Vec::new(),
     }
 }
@@ -32,7 +33,7 @@ impl Scan<'_> {
             return Ok(());
         }
         let choice = self.choose_access_path(work)?;
-        self.note_access_path(work, &choice.access_path);
+        self.note_access_path(work, &choice);
         for (scan_range, stats) in self.scan_ranges.iter().zip(&choice.stats) {
             if let AccessPath::InStorageOrder(index_set) = &choice.access_path {
                 let can_pause = work.plan.is_stream();
@@ -45,13 +46,14 @@ impl Scan<'_> {
     }
 
     /// Records the chosen access path in the report.
-    pub(super) fn note_access_path(&self, work: &mut PageWork, access_path: &AccessPath) {
+    pub(super) fn note_access_path(&self, work: &mut PageWork, choice: &ScanPlan) {
         let Some(report) = &mut work.report else { return };
         let is_indexed = |path: &[query::access::Step]| self.indexes.includes(path);
         report.conjuncts = work.plan.conjuncts(&is_indexed, CONDITION_CHARS_MAX);
         report.projected = query::explain::projected_paths(&work.plan);
         report.index_set = work.plan.index_set(&is_indexed);
-        report.access_path = match access_path {
+        report.ordered_index.clone_from(&choice.ordered_index);
+        report.access_path = match &choice.access_path {
             _ if !work.plan.reads_items() => AccessPathKind::NoItems,
             AccessPath::InStorageOrder(_) => AccessPathKind::InStorageOrder,
             AccessPath::PostingList(_) => AccessPathKind::Sorted,

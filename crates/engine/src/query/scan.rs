@@ -95,7 +95,7 @@ impl Scan<'_> {
             false => self.prepay(scan_ranges, work)?,
         };
         let choice = self.once(Phase::Planning, || self.choose_access_path(work))?;
-        self.note_access_path(work, &choice.access_path);
+        self.note_access_path(work, &choice);
         let stats = &choice.stats;
         let mut execution = match &choice.access_path {
             AccessPath::InIndexOrder(_) => Execution::ordered(choice.plan, position, work.limits),
