@@ -108,6 +108,8 @@ pub enum Source {
     NoSql,
     /// The Table API.
     Table,
+    /// The MongoDB API.
+    Mongo,
     /// The admin API, or a tool that has the engine in its own process.
     Admin,
 }

@@ -16,9 +16,19 @@ const EDGES: &[(&str, &[&str])] = &[
     ("front-http", &["model", "engine"]),
     ("api-nosql", &["model", "query", "lang", "script", "engine", "account", "front-http"]),
     ("api-table", &["model", "query", "lang", "engine", "account", "front-http"]),
+    ("api-mongo", &["model", "query", "lang", "engine", "account", "front-http"]),
     (
         "planisphere",
-        &["model", "storage", "engine", "account", "front-http", "api-nosql", "api-table"],
+        &[
+            "model",
+            "storage",
+            "engine",
+            "account",
+            "front-http",
+            "api-nosql",
+            "api-table",
+            "api-mongo",
+        ],
     ),
     ("testkit", &["model", "storage", "query", "lang", "engine", "api-nosql"]),
     ("golden", &[]),
@@ -43,6 +53,7 @@ const UNSAFE_FREE: &[&str] = &[
     "front-http",
     "api-nosql",
     "api-table",
+    "api-mongo",
     "planisphere",
 ];
 
