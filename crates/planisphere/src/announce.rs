@@ -5,13 +5,14 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use account::Key;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::json;
 
 use crate::account_keys::KeyOrigin;
 use crate::bind::DisabledListener;
 use crate::config::{DirectMode, Throttling};
 use crate::listen::{self, LISTENERS, Listener, Opens};
-use crate::serve::AnnounceAs;
+use crate::serve::{ACCOUNT_NAME, AnnounceAs};
 
 /// The contents of the announcement.
 pub(crate) struct Announcement {
@@ -25,7 +26,12 @@ pub(crate) struct Announcement {
     pub(crate) key_origin: KeyOrigin,
     pub(crate) data_dir: Option<PathBuf>,
     pub(crate) throttling: Throttling,
+    /// Whether clients of the MongoDB API on this machine need no credentials.
+    pub(crate) mongo_is_open: bool,
 }
+
+/// What the URLs of the MongoDB API begin with.
+const MONGODB: &str = "mongodb";
 
 impl Announcement {
     /// The NoSQL endpoint, in clear text.
@@ -46,7 +52,7 @@ impl Announcement {
 
     /// The URL of a listener for clients, with the path that its row has.
     fn url(&self, listener: &Listener) -> Option<String> {
-        Some(format!("http://{}{}", self.address(listener)?, listener.path?))
+        Some(format!("{}://{}{}", listener.scheme, self.address(listener)?, listener.path?))
     }
 
     fn address(&self, listener: &Listener) -> Option<SocketAddr> {
@@ -148,18 +154,36 @@ impl Announcement {
                 (Some(address), _) if listener.path.is_none() => {
                     push(listener, format!("also on port {}", address.port()));
                 }
+                (Some(address), _) if listener.scheme == MONGODB => {
+                    push(listener, self.mongo_line(listener, address));
+                }
                 (Some(address), _) => push(listener, format!("http://{address}{shown_path}{note}")),
                 (None, Some(reason)) => {
                     if let Some(path) = path_on_nosql {
                         let nosql = self.nosql;
                         push(listener, format!("http://{nosql}{path}   (with the key)"));
                     }
-                    push(listener, format!("off ({variant}): {reason}"));
+                    let which = if variant.is_empty() { variant } else { &format!(" ({variant})") };
+                    push(listener, format!("off{which}: {reason}"));
                 }
                 (None, None) => {}
             }
         }
         lines
+    }
+
+    /// A connection string for MongoDB's clients. Where they need credentials it has them, if the
+    /// key may be shown.
+    fn mongo_line(&self, listener: &Listener, address: SocketAddr) -> String {
+        let (scheme, path) = (listener.scheme, listener.shown_path);
+        if listener.trusts_machine && self.mongo_is_open {
+            return format!("{scheme}://{address}{path}");
+        }
+        let key = match self.shows_key() {
+            true => utf8_percent_encode(self.key.expose(), NON_ALPHANUMERIC).to_string(),
+            false => "KEY".to_owned(),
+        };
+        format!("{scheme}://{ACCOUNT_NAME}:{key}@{address}{path}")
     }
 
     fn key_line(&self) -> String {
@@ -228,13 +252,16 @@ mod tests {
     fn announcement(key_origin: KeyOrigin) -> Announcement {
         Announcement {
             nosql: "127.0.0.1:8081".parse().unwrap(),
-            open: ["nosql", "table", "table_storage", "admin"].map(open).into(),
+            open: ["nosql", "table", "table_storage", "mongo", "mongo_cosmos", "admin"]
+                .map(open)
+                .into(),
             off: Vec::new(),
             direct: DirectMode::Auto,
             key: Key::from_bytes(&[1; 64]),
             key_origin,
             data_dir: None,
             throttling: Throttling::Provisioned,
+            mongo_is_open: true,
         }
     }
 
@@ -251,6 +278,9 @@ mod tests {
                     "nosql": "http://127.0.0.1:8081/",
                     "table": "http://127.0.0.1:8902/",
                     "table_storage": "http://127.0.0.1:10002/devstoreaccount1",
+                    "mongo": "mongodb://127.0.0.1:27017/",
+                    "mongo_cosmos":
+                        "mongodb://127.0.0.1:10255/?ssl=true&replicaSet=globaldb&retrywrites=false",
                     "admin": "http://127.0.0.1:8085/",
                 },
                 "direct": 8081,
@@ -272,7 +302,7 @@ mod tests {
         };
         let mut announcement = announcement(KeyOrigin::WellKnown);
         announcement.open = ["nosql", "table_storage"].map(open).into();
-        announcement.off = vec![off("nosql_second"), off("table"), off("admin")];
+        announcement.off = vec![off("nosql_second"), off("table"), off("mongo"), off("admin")];
         let value: serde_json::Value = serde_json::from_str(&announcement.json()).unwrap();
         assert_eq!(
             value["endpoints"],
@@ -280,12 +310,14 @@ mod tests {
                 "nosql": "http://127.0.0.1:8081/",
                 "table": null,
                 "table_storage": "http://127.0.0.1:10002/devstoreaccount1",
+                "mongo": null,
                 "admin": null,
             })
         );
         let reasons = json!({
             "nosql_second": "nosql_second is taken",
             "table": "table is taken",
+            "mongo": "mongo is taken",
             "admin": "admin is taken",
         });
         assert_eq!(value["off"], reasons);
@@ -294,6 +326,7 @@ mod tests {
             "                off (second port): nosql_second is taken\n",
             "  Table API     off (Cosmos DB): table is taken\n",
             "                http://127.0.0.1:10002/devstoreaccount1   (storage)\n",
+            "  MongoDB API   off: mongo is taken\n",
             "  Admin API     http://127.0.0.1:8081/_admin/v1   (with the key)\n",
             "                off (own port): admin is taken\n",
         ] {
@@ -314,6 +347,26 @@ mod tests {
             let banner = of.banner();
             assert!(banner.contains(&format!("\n  Direct mode   {line}")), "{banner}");
         }
+    }
+
+    #[test]
+    fn clients_of_mongodb_find_strings_to_paste() {
+        let options = "/?ssl=true&replicaSet=globaldb&retrywrites=false\n";
+        let mut announcement = announcement(KeyOrigin::WellKnown);
+        announcement.key = Key::well_known();
+        let key = "C2y6yDjf5%2FR%2Bob0N8A7Cgv30VRDJIWEHLM%2B4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy\
+                   67XIw%2FJw%3D%3D";
+        let banner = announcement.banner();
+        assert!(banner.contains("\n  MongoDB API   mongodb://127.0.0.1:27017/\n"), "{banner}");
+        let cosmos = format!("    mongodb://planisphere:{key}@127.0.0.1:10255{options}");
+        assert!(banner.contains(&cosmos), "{banner}");
+        announcement.mongo_is_open = false;
+        let banner = announcement.banner();
+        assert!(banner.contains(&format!("mongodb://planisphere:{key}@127.0.0.1:27017/\n")));
+        announcement.key_origin = KeyOrigin::Configured;
+        let banner = announcement.banner();
+        assert!(!banner.contains(key), "{banner}");
+        assert!(banner.contains(&format!("mongodb://planisphere:KEY@127.0.0.1:10255{options}")));
     }
 
     #[test]

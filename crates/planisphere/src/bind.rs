@@ -44,6 +44,10 @@ struct Wanted {
     bind: Bind,
     /// The port; `None` for any free one.
     port: Option<u16>,
+    /// The listener whose port is followed by this one's.
+    after: Option<&'static str>,
+    /// Whether the port after its own must be free as well.
+    is_followed: bool,
     /// Whether the server can't start without it.
     is_needed: bool,
     /// Whether listeners without a port of their own use free ports.
@@ -81,8 +85,22 @@ impl Wanted {
             Opens::Always => true,
             Opens::UnlessZero | Opens::ForDirectMode => port != 0,
             Opens::BesideDefaultPort => port != 0 && (is_chosen || has_default_ports(listen)),
+            Opens::After(_) => port != 0,
         };
         let finds_free = listen.ports != Ports::Fixed;
+        let after = match listener.opens {
+            Opens::After(first) if !is_chosen => Some(first),
+            Opens::Always
+            | Opens::UnlessZero
+            | Opens::ForDirectMode
+            | Opens::BesideDefaultPort
+            | Opens::After(_) => None,
+        };
+        let is_followed = LISTENERS.iter().any(|row| {
+            row.opens == Opens::After(listener.name)
+                && !listen.is_chosen(row)
+                && listen.port(row) != 0
+        });
         opens.then_some(Self {
             listener,
             bind: match listener.interface {
@@ -90,6 +108,8 @@ impl Wanted {
                 Interface::Admin => listen.admin_bind,
             },
             port: (!finds_free || is_chosen).then_some(port),
+            after,
+            is_followed,
             is_needed: is_chosen || listener.opens == Opens::Always,
             finds_free,
         })
@@ -111,9 +131,18 @@ impl OpenListeners {
     }
 
     fn open<'w>(&mut self, wanted: &'w Wanted) -> Result<(), BindError<'w>> {
-        let bound = match wanted.port {
+        let mut port = wanted.port;
+        if let Some(first) = wanted.after {
+            // Where the first one is off, this one is.
+            let Some(first) = self.address(first) else { return Ok(()) };
+            port = first.port().checked_add(1);
+            if port.is_none() {
+                return Err(BindError { wanted, port, cause: Cause::NoneAfter });
+            }
+        }
+        let bound = match port {
             Some(port) => bind_port(wanted.bind, port),
-            None => bind_free(wanted.bind),
+            None => bind_free(wanted.bind, wanted.is_followed),
         };
         let address = bound.and_then(|sockets| {
             let first = sockets.first().map(TcpListener::local_addr);
@@ -126,7 +155,7 @@ impl OpenListeners {
                 self.addresses.push((wanted.listener, address));
                 Ok(())
             }
-            Err(error) => Err(BindError { wanted, cause: self.cause(error, wanted.port) }),
+            Err(error) => Err(BindError { wanted, port, cause: self.cause(error, port) }),
         }
     }
 
@@ -154,6 +183,7 @@ impl OpenListeners {
 /// A listener that could not be opened.
 struct BindError<'w> {
     wanted: &'w Wanted,
+    port: Option<u16>,
     cause: Cause,
 }
 
@@ -164,6 +194,8 @@ enum Cause {
     TakenHere(String),
     /// The user lacks permission.
     Forbidden,
+    /// The port before it is the last there is.
+    NoneAfter,
     /// The address is not one of this machine.
     NoAddress,
     Other(io::Error),
@@ -173,18 +205,19 @@ impl BindError<'_> {
     /// Whether another port would help.
     fn is_about_the_port(&self) -> bool {
         match self.cause {
-            Cause::Taken | Cause::TakenHere(_) | Cause::Forbidden => true,
+            Cause::Taken | Cause::TakenHere(_) | Cause::Forbidden | Cause::NoneAfter => true,
             Cause::NoAddress | Cause::Other(_) => false,
         }
     }
 
     fn reason(&self) -> String {
         let bind = self.wanted.bind;
-        let port = self.wanted.port.unwrap_or(0);
+        let port = self.port.unwrap_or(0);
         match &self.cause {
             Cause::Taken => format!("port {port} on {bind} is taken by another process"),
             Cause::TakenHere(flag) => format!("port {port} is {flag} of this server already"),
             Cause::Forbidden => format!("this user may not listen on port {port}"),
+            Cause::NoneAfter => "there is no port after the last one".to_owned(),
             Cause::NoAddress => format!("{bind} is not an address of this machine"),
             Cause::Other(error) => format!("can't listen on {bind} port {port}: {error}"),
         }
@@ -216,7 +249,9 @@ impl From<BindError<'_>> for anyhow::Error {
                  Choose another with {flag} N, or omit it and let the server find a free one \
                  with --ports auto."
             ),
-            Cause::TakenHere(_) => anyhow!("{reason}; choose another with {flag} N"),
+            Cause::TakenHere(_) | Cause::NoneAfter => {
+                anyhow!("{reason}; choose another with {flag} N")
+            }
             Cause::Forbidden => anyhow!("{reason}; choose one above 1023 with {flag} N"),
             Cause::NoAddress => {
                 let flag = match listener.interface {
@@ -230,10 +265,20 @@ impl From<BindError<'_>> for anyhow::Error {
     }
 }
 
-fn bind_free(bind: Bind) -> io::Result<Vec<TcpListener>> {
+/// Binds a free port; if the listener is followed by another, one after which there is another.
+fn bind_free(bind: Bind, is_followed: bool) -> io::Result<Vec<TcpListener>> {
     let mut last = None;
     for _ in 0..FREE_PORT_ATTEMPTS {
-        match bind_port(bind, 0) {
+        let bound = bind_port(bind, 0).and_then(|sockets| {
+            let port =
+                sockets.first().map_or(Ok(0), |first| first.local_addr().map(|it| it.port()))?;
+            if is_followed {
+                let next = port.checked_add(1).ok_or(io::ErrorKind::AddrInUse)?;
+                drop(bind_port(bind, next)?);
+            }
+            Ok(sockets)
+        });
+        match bound {
             Ok(sockets) => return Ok(sockets),
             Err(error) => last = Some(error),
         }

@@ -39,14 +39,14 @@ impl Explorer {
     /// For a server at these addresses, which clients may reach as `public_endpoint`.
     pub(crate) fn new(announcement: &Announcement, public_endpoint: &str) -> Self {
         let nosql = match public_endpoint {
-            "" => reachable(announcement.nosql),
+            "" => reachable("http", announcement.nosql),
             url => url.to_owned(),
         };
         let join = |base: &str, path: &str| format!("{}{path}", base.trim_end_matches('/'));
         let mut endpoints = Vec::new();
         for listener in &LISTENERS {
             let mut open = announcement.open.iter().filter(|(open, _)| *open == listener);
-            let base = open.next().map(|(_, address)| reachable(*address));
+            let base = open.next().map(|(_, address)| reachable(listener.scheme, *address));
             match (listener.opens, base, listener.path_on_nosql) {
                 (Opens::Always, ..) => endpoints.push((listener.title.to_owned(), nosql.clone())),
                 (_, Some(base), None) if listener.path.is_some() => {
@@ -59,7 +59,9 @@ impl Explorer {
                 (_, Some(_) | None, None) => {}
             }
         }
-        let metrics = announcement.admin_endpoint().map_or_else(|| nosql.clone(), reachable);
+        let metrics = announcement
+            .admin_endpoint()
+            .map_or_else(|| nosql.clone(), |address| reachable("http", address));
         endpoints.push(("Metrics".to_owned(), join(&metrics, "/metrics")));
         let off = announcement.off.iter();
         let off = off.map(|off| (off.listener.full_title(), off.reason.clone())).collect();
@@ -138,10 +140,10 @@ impl Explorer {
 }
 
 /// The form of an address that a browser on this machine can reach.
-fn reachable(address: SocketAddr) -> String {
+fn reachable(scheme: &str, address: SocketAddr) -> String {
     match address.ip().is_unspecified() {
-        true => format!("http://localhost:{}/", address.port()),
-        false => format!("http://{address}/"),
+        true => format!("{scheme}://localhost:{}/", address.port()),
+        false => format!("{scheme}://{address}/"),
     }
 }
 
@@ -185,7 +187,7 @@ mod tests {
 
     #[test]
     fn an_address_of_all_interfaces_is_shown_as_one_to_open() {
-        assert_eq!(reachable("0.0.0.0:8081".parse().unwrap()), "http://localhost:8081/");
-        assert_eq!(reachable("[::1]:8081".parse().unwrap()), "http://[::1]:8081/");
+        assert_eq!(reachable("http", "0.0.0.0:8081".parse().unwrap()), "http://localhost:8081/");
+        assert_eq!(reachable("http", "[::1]:8081".parse().unwrap()), "http://[::1]:8081/");
     }
 }

@@ -40,6 +40,7 @@ use probes::Probe;
 pub(crate) struct Gateway {
     pub(crate) service: Arc<Service>,
     pub(crate) tables: Arc<api_table::Service>,
+    pub(crate) mongo: Arc<api_mongo::Service>,
     pub(crate) admin: Arc<Admin>,
     pub(crate) explorer: Explorer,
     pub(crate) health: Arc<Health>,
@@ -49,6 +50,8 @@ pub(crate) struct Gateway {
     pub(crate) http: http1::Builder,
     /// Counts of Direct mode.
     pub(crate) direct: Arc<DirectCounters>,
+    /// Whether only this machine can connect to the ports of the data.
+    pub(crate) is_on_loopback: bool,
 }
 
 /// How HTTP is read, for requests whose heads have at most so many bytes.
@@ -73,7 +76,7 @@ impl Protocol for Http {
     where
         S: AsyncRead + AsyncWrite + Unpin + Send,
     {
-        let Connection { gateway, peer, scheme, activity } = connection;
+        let Connection { gateway, peer, scheme, activity, .. } = connection;
         let stream = TokioIo::new(WatchedStream::new(stream, Arc::clone(&activity)));
         let handler = ConnectionHandler {
             api: self.0,
@@ -172,6 +175,21 @@ pub(crate) mod tests {
         api_table::Service::new(engine.clone(), accounts, RequestLimits::default(), hooks)
     }
 
+    /// The MongoDB API over an engine.
+    pub(crate) fn mongo(engine: &Engine) -> Arc<api_mongo::Service> {
+        let settings = api_mongo::Settings {
+            account: "test".to_owned(),
+            host: "localhost".to_owned(),
+            requires_login: false,
+            has_test_commands: false,
+            throttle_wait: Duration::ZERO,
+        };
+        let host = Arc::new(crate::mongo::Host { connections_max: 1 });
+        let hooks = api_mongo::Hooks { observer: None, host };
+        let keys = KeyRing::single(Key::well_known());
+        api_mongo::Service::new(engine.clone(), keys, settings, hooks)
+    }
+
     fn gateway() -> (Gateway, Engine) {
         let components = Components::system(tokio::runtime::Handle::current());
         let store = Arc::new(MemoryStore::new());
@@ -190,7 +208,9 @@ pub(crate) mod tests {
         let service = Service::new(engine.clone(), account);
         let tables = tables(&engine);
         let ring = KeyRing::single(Key::well_known());
-        let keys = KeyStore::new(Arc::clone(&service), Arc::clone(&tables), ring, None);
+        let mongo = mongo(&engine);
+        let apis = (Arc::clone(&service), Arc::clone(&tables), Arc::clone(&mongo));
+        let keys = KeyStore::new(apis, ring, None);
         let health = Arc::new(Health::new(engine.clone()));
         let connections = Connections::new(limits);
         let requests = Arc::new(Requests::default());
@@ -204,6 +224,7 @@ pub(crate) mod tests {
         let gateway = Gateway {
             service,
             tables,
+            mongo,
             admin,
             explorer,
             health,
@@ -212,6 +233,7 @@ pub(crate) mod tests {
             origin_policy,
             http,
             direct,
+            is_on_loopback: true,
         };
         (gateway, engine)
     }

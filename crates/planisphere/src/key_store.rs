@@ -24,6 +24,7 @@ const FILE: &str = "account.keys";
 pub(crate) struct KeyStore {
     service: Arc<Service>,
     tables: Arc<api_table::Service>,
+    mongo: Arc<api_mongo::Service>,
     ring: Mutex<Ring>,
 }
 
@@ -44,15 +45,14 @@ struct RegeneratedKey {
 type RegeneratedKeys = BTreeMap<String, RegeneratedKey>;
 
 impl KeyStore {
-    /// The keys that `service` accepts now. With a directory for new keys and the configured keys,
+    /// The keys that the services accept now. With a directory for new keys and the configured keys,
     /// new keys survive a restart.
     pub(crate) fn new(
-        service: Arc<Service>,
-        tables: Arc<api_table::Service>,
+        (service, tables, mongo): (Arc<Service>, Arc<api_table::Service>, Arc<api_mongo::Service>),
         keys: KeyRing,
         kept: Option<(PathBuf, KeyRing)>,
     ) -> Self {
-        Self { service, tables, ring: Mutex::new(Ring { keys, kept }) }
+        Self { service, tables, mongo, ring: Mutex::new(Ring { keys, kept }) }
     }
 
     /// The current keys.
@@ -75,6 +75,7 @@ impl KeyStore {
         ring.keys.set(kind, key.clone());
         self.service.rotate_keys(&ring.keys);
         self.tables.rotate_keys(&ring.keys);
+        self.mongo.rotate_keys(&ring.keys);
         Ok((key, ring.kept.is_some()))
     }
 }

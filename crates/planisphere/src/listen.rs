@@ -7,6 +7,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use api_mongo::Personality;
 use api_table::Flavour;
 
 use crate::gateway::Api;
@@ -33,6 +34,8 @@ pub(crate) struct Listener {
     pub(crate) clear: &'static [Wire],
     /// Protocols over TLS.
     pub(crate) tls: &'static [Wire],
+    /// What its URLs begin with.
+    pub(crate) scheme: &'static str,
     pub(crate) browsers: Browsers,
     /// Whether callers on this machine need no key while the account's key is well known.
     pub(crate) trusts_machine: bool,
@@ -56,6 +59,9 @@ pub(crate) enum Opens {
     ForDirectMode,
     /// As `UnlessZero`, and only while the NoSQL port is the default one, or when it was requested.
     BesideDefaultPort,
+    /// As `UnlessZero`. A port that was not requested is the one after that of the listener with
+    /// this name; it is off if that is off.
+    After(&'static str),
 }
 
 /// Which setting has the address to listen on.
@@ -79,7 +85,7 @@ pub(crate) enum Browsers {
 }
 
 /// All listeners, in the order in which they are shown.
-pub(crate) static LISTENERS: [Listener; 6] = [
+pub(crate) static LISTENERS: [Listener; 9] = [
     Listener {
         name: "nosql",
         title: "NoSQL API",
@@ -90,6 +96,7 @@ pub(crate) static LISTENERS: [Listener; 6] = [
         idle: "nosql",
         clear: &[Wire::Rntbd, Wire::Http2, Wire::Http(Api::Nosql)],
         tls: &[Wire::Rntbd, Wire::Http2, Wire::Http(Api::Nosql)],
+        scheme: "http",
         browsers: Browsers::CheckedIfKeyIsPublic,
         trusts_machine: false,
         path: Some("/"),
@@ -106,6 +113,7 @@ pub(crate) static LISTENERS: [Listener; 6] = [
         idle: "nosql",
         clear: &[Wire::Rntbd, Wire::Http2, Wire::Http(Api::Nosql)],
         tls: &[Wire::Rntbd, Wire::Http2, Wire::Http(Api::Nosql)],
+        scheme: "http",
         browsers: Browsers::CheckedIfKeyIsPublic,
         trusts_machine: false,
         path: None,
@@ -122,6 +130,7 @@ pub(crate) static LISTENERS: [Listener; 6] = [
         idle: "nosql",
         clear: &[],
         tls: &[Wire::Rntbd],
+        scheme: "http",
         browsers: Browsers::Excluded,
         trusts_machine: false,
         path: None,
@@ -138,6 +147,7 @@ pub(crate) static LISTENERS: [Listener; 6] = [
         idle: "table",
         clear: &[Wire::Http2, Wire::Http(Api::Table(Flavour::Cosmos))],
         tls: &[Wire::Http2, Wire::Http(Api::Table(Flavour::Cosmos))],
+        scheme: "http",
         browsers: Browsers::CheckedIfKeyIsPublic,
         trusts_machine: false,
         path: Some("/"),
@@ -154,10 +164,62 @@ pub(crate) static LISTENERS: [Listener; 6] = [
         idle: "table_storage",
         clear: &[Wire::Http2, Wire::Http(Api::Table(Flavour::Storage))],
         tls: &[Wire::Http2, Wire::Http(Api::Table(Flavour::Storage))],
+        scheme: "http",
         browsers: Browsers::CheckedIfKeyIsPublic,
         trusts_machine: false,
         path: Some(STORAGE_PATH),
         shown_path: STORAGE_PATH,
+        path_on_nosql: None,
+    },
+    Listener {
+        name: "mongo",
+        title: "MongoDB API",
+        variant: "",
+        port: 27017,
+        opens: Opens::UnlessZero,
+        interface: Interface::Data,
+        idle: "mongo",
+        clear: &[Wire::Mongo(Personality::Router)],
+        tls: &[Wire::Mongo(Personality::Router)],
+        scheme: "mongodb",
+        browsers: Browsers::Excluded,
+        trusts_machine: true,
+        path: Some("/"),
+        shown_path: "/",
+        path_on_nosql: None,
+    },
+    Listener {
+        name: "mongo_second",
+        title: "MongoDB API",
+        variant: "second port",
+        port: 27018,
+        opens: Opens::After("mongo"),
+        interface: Interface::Data,
+        idle: "mongo",
+        clear: &[Wire::Mongo(Personality::Router)],
+        tls: &[Wire::Mongo(Personality::Router)],
+        scheme: "mongodb",
+        browsers: Browsers::Excluded,
+        trusts_machine: true,
+        path: Some("/"),
+        shown_path: "/",
+        path_on_nosql: None,
+    },
+    Listener {
+        name: "mongo_cosmos",
+        title: "MongoDB API",
+        variant: "Cosmos DB",
+        port: 10255,
+        opens: Opens::UnlessZero,
+        interface: Interface::Data,
+        idle: "mongo",
+        clear: &[],
+        tls: &[Wire::Mongo(Personality::ReplicaSet)],
+        scheme: "mongodb",
+        browsers: Browsers::Excluded,
+        trusts_machine: false,
+        path: Some(COSMOS_OPTIONS),
+        shown_path: COSMOS_OPTIONS,
         path_on_nosql: None,
     },
     Listener {
@@ -170,6 +232,7 @@ pub(crate) static LISTENERS: [Listener; 6] = [
         idle: "admin",
         clear: &[Wire::Http2, Wire::Http(Api::Admin)],
         tls: &[Wire::Http2, Wire::Http(Api::Admin)],
+        scheme: "http",
         browsers: Browsers::AlwaysChecked,
         trusts_machine: true,
         path: Some("/"),
@@ -181,6 +244,9 @@ pub(crate) static LISTENERS: [Listener; 6] = [
 /// The storage flavour has the account in its paths.
 const STORAGE_PATH: &str = "/devstoreaccount1";
 
+/// What connection strings of Cosmos DB accounts have behind the address.
+const COSMOS_OPTIONS: &str = "/?ssl=true&replicaSet=globaldb&retrywrites=false";
+
 /// The listener with this name.
 pub(crate) fn named(name: &str) -> Option<&'static Listener> {
     LISTENERS.iter().find(|listener| listener.name == name)
@@ -191,7 +257,7 @@ impl Listener {
     pub(crate) fn flag(&self) -> String {
         match self.opens {
             Opens::ForDirectMode => "--direct".to_owned(),
-            Opens::Always | Opens::UnlessZero | Opens::BesideDefaultPort => {
+            Opens::Always | Opens::UnlessZero | Opens::BesideDefaultPort | Opens::After(_) => {
                 format!("--{}-port", self.name.replace('_', "-"))
             }
         }
@@ -248,6 +314,8 @@ mod tests {
             assert!(named(listener.idle).is_some(), "{}", listener.name);
             assert!(!listener.tls.is_empty(), "{}", listener.name);
         }
+        let cosmos = format!("replicaSet={}&", api_mongo::REPLICA_SET);
+        assert!(COSMOS_OPTIONS.contains(&cosmos), "{cosmos}");
         assert_eq!(STORAGE_PATH, format!("/{}", api_table::DEVELOPMENT_ACCOUNT));
     }
 }

@@ -32,6 +32,21 @@ pub(crate) fn host_name() -> Option<String> {
     std::env::var("COMPUTERNAME").ok()
 }
 
+/// The memory of the machine in bytes.
+#[cfg(target_os = "linux")]
+pub(crate) fn memory_bytes() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kilobytes << 10)
+}
+
+/// The memory of the machine in bytes, where that is known.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn memory_bytes() -> Option<u64> {
+    None
+}
+
 /// All names of the machine in its own files. A query to a name server would delay the start and
 /// trust the server's answer. The resolver's search list depends on the network the machine is in,
 /// whose owner could answer for its names too.

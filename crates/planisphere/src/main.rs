@@ -31,6 +31,7 @@ mod listen;
 mod logging;
 mod machine;
 mod metrics;
+mod mongo;
 mod nearest;
 mod open_files;
 mod origins;

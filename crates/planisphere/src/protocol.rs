@@ -2,11 +2,13 @@
 //! that the listener's row allows ([`crate::listen`]).
 
 use std::io;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use account::Scheme;
+use api_mongo::Personality;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 
 use crate::connections::Activity;
@@ -14,6 +16,7 @@ use crate::direct::Rntbd;
 use crate::gateway::{Api, Gateway, Http};
 use crate::http2::Http2;
 use crate::listen::Peer;
+use crate::mongo::Mongo;
 
 /// The most bytes that any protocol needs to recognise its clients.
 pub(crate) const START_BYTES_MAX: usize = 8;
@@ -27,6 +30,8 @@ pub(crate) enum Wire {
     Http2,
     /// RNTBD, of clients in Direct mode.
     Rntbd,
+    /// That of MongoDB.
+    Mongo(Personality),
 }
 
 /// A protocol that serves connections.
@@ -61,6 +66,12 @@ pub(crate) struct Connection {
     pub(crate) peer: Peer,
     /// Whether it is over TLS.
     pub(crate) scheme: Scheme,
+    /// The address that it was accepted at.
+    pub(crate) local: SocketAddr,
+    /// The address that it comes from.
+    pub(crate) client: SocketAddr,
+    /// The name of the server by which a client over TLS asked for it.
+    pub(crate) server_name: Option<Box<str>>,
     pub(crate) activity: Arc<Activity>,
 }
 
@@ -70,6 +81,7 @@ impl Wire {
             Wire::Http(_) => Http::recognise(start),
             Wire::Http2 => Http2::recognise(start),
             Wire::Rntbd => Rntbd::recognise(start),
+            Wire::Mongo(_) => Mongo::recognise(start),
         }
     }
 
@@ -83,6 +95,9 @@ impl Wire {
             Wire::Http(api) => Box::pin(Http(api).serve(stream, connection)).await,
             Wire::Http2 => Box::pin(Http2.serve(stream, connection)).await,
             Wire::Rntbd => Box::pin(Rntbd.serve(stream, connection)).await,
+            Wire::Mongo(personality) => {
+                Box::pin(Mongo(personality).serve(stream, connection)).await
+            }
         }
     }
 }

@@ -30,10 +30,10 @@ use crate::metrics::{Metrics, Requests};
 use crate::origins::{AllowedHost, Origin, OriginPolicy};
 use crate::shutdown::Signals;
 use crate::tls::Tls;
-use crate::{bind, data_dir_check, directory, machine, open_files, tls};
+use crate::{bind, data_dir_check, directory, machine, mongo, open_files, tls};
 
 /// The account name for clients; one SDK fails if it is `localhost`.
-const ACCOUNT_NAME: &str = "planisphere";
+pub(crate) const ACCOUNT_NAME: &str = "planisphere";
 
 /// Threads for blocking disk work. More of them would only wait for the disk in parallel, each with
 /// its own stack.
@@ -89,6 +89,9 @@ async fn serve(settings: Settings, announce_as: AnnounceAs) -> anyhow::Result<()
         key_origin: keys.origin.clone(),
         data_dir: settings.data_dir().map(ToOwned::to_owned),
         throttling: settings.engine.throttling,
+        mongo_is_open: settings.mongo.auth == Switch::Off
+            && settings.listen.bind.is_loopback()
+            && keys.ring.has_well_known(),
     };
     let directory = directory::open(&settings.directory).await?;
     let explorer = Explorer::new(&announcement, &settings.listen.public_endpoint);
@@ -153,8 +156,15 @@ fn new_gateway(
     let service =
         Service::with_limits(engine.clone(), account, limits, script_limits(settings), hooks);
     let kept = settings.data_dir().map(|dir| (dir.to_owned(), configured));
-    let keys = KeyStore::new(Arc::clone(&service), Arc::clone(&tables), ring, kept);
     let limits = connection_limits(settings);
+    let hooks = api_mongo::Hooks {
+        observer: Some(Arc::<Requests>::clone(&requests)),
+        host: Arc::new(mongo::Host { connections_max: limits.open_max }),
+    };
+    let mongo =
+        api_mongo::Service::new(engine.clone(), ring.clone(), mongo_settings(settings), hooks);
+    let apis = (Arc::clone(&service), Arc::clone(&tables), Arc::clone(&mongo));
+    let keys = KeyStore::new(apis, ring, kept);
     let connections = Connections::new(limits);
     let health = Arc::new(Health::new(engine.clone()));
     let direct = Arc::clone(&requests.direct);
@@ -174,6 +184,7 @@ fn new_gateway(
     Gateway {
         service,
         tables,
+        mongo,
         admin,
         explorer,
         health,
@@ -182,6 +193,18 @@ fn new_gateway(
         origin_policy,
         http,
         direct,
+        is_on_loopback: settings.listen.bind.is_loopback(),
+    }
+}
+
+fn mongo_settings(settings: &Settings) -> api_mongo::Settings {
+    let host = host_of(&settings.listen.public_endpoint);
+    api_mongo::Settings {
+        account: ACCOUNT_NAME.to_owned(),
+        host: host.unwrap_or_else(|| "localhost".to_owned()),
+        requires_login: settings.mongo.auth == Switch::On,
+        has_test_commands: settings.mongo.test_commands == Switch::On,
+        throttle_wait: std::time::Duration::from_secs(settings.mongo.throttle_wait_s),
     }
 }
 

@@ -62,12 +62,12 @@ async fn fixture(ranges: u32) -> Fixture {
         ..api_nosql::Hooks::default()
     };
     let service = Service::with_limits(engine.clone(), account, limits, Default::default(), hooks);
-    let keys = KeyStore::new(
+    let apis = (
         Arc::clone(&service),
         crate::gateway::tests::tables(&engine),
-        KeyRing::single(Key::well_known()),
-        None,
+        crate::gateway::tests::mongo(&engine),
     );
+    let keys = KeyStore::new(apis, KeyRing::single(Key::well_known()), None);
     let long = Duration::from_secs(3600);
     let limits = ConnectionLimits { open_max: 1, head: long, body: long };
     let health = Arc::new(Health::new(engine.clone()));

@@ -65,7 +65,7 @@ fn clients_are_told_an_address_they_can_reach() {
 
 #[tokio::test]
 async fn a_free_port_is_free_on_both_loopback_addresses() {
-    let sockets = bind_free(Bind::Localhost).unwrap();
+    let sockets = bind_free(Bind::Localhost, false).unwrap();
     let ports: Vec<u16> =
         sockets.iter().map(|socket| socket.local_addr().unwrap().port()).collect();
     assert!(ports.iter().all(|port| *port == ports[0] && *port != 0));
@@ -153,4 +153,30 @@ async fn each_flavour_of_tables_has_an_address_unless_it_is_turned_off() {
     set(&mut listen, "table", port);
     listen.chosen_ports.insert("table");
     assert!(bind_error(&listen).contains("--table-port"));
+}
+
+#[tokio::test]
+async fn the_second_port_of_mongodb_is_the_one_after_the_first() {
+    let port = |bound: &OpenListeners, name| bound.address(name).map(|address| address.port());
+    let mut listen = listen(Ports::Auto, 8081, 0);
+    set(&mut listen, "mongo", 27017);
+    set(&mut listen, "mongo_second", 27018);
+    let bound = bind(&listen).unwrap();
+    let first = port(&bound, "mongo").unwrap();
+    assert_eq!(port(&bound, "mongo_second"), first.checked_add(1));
+    drop(bound);
+
+    let (_taken, other) = taken();
+    listen.chosen_ports.insert("mongo");
+    set(&mut listen, "mongo", other - 1);
+    // The port before may be another's, too; then nothing can be said.
+    if let Ok(bound) = bind(&listen) {
+        assert_eq!(port(&bound, "mongo"), Some(other - 1));
+        assert_eq!(port(&bound, "mongo_second"), None);
+        assert!(bound.off[0].reason.contains("--mongo-second-port N"), "{:?}", bound.off);
+    }
+    set(&mut listen, "mongo", 0);
+    let bound = bind(&listen).unwrap();
+    assert_eq!((port(&bound, "mongo"), port(&bound, "mongo_second")), (None, None));
+    assert_eq!(bound.off, Vec::new());
 }

@@ -195,6 +195,7 @@ fn heading(section: &str) -> &'static str {
         "account" => "Account keys",
         "directory" => "Directory tokens",
         "table" => "Tables",
+        "mongo" => "MongoDB API",
         "engine" => "Throughput and partitions",
         "limits" => "Limits",
         "scripts" => "Scripts",

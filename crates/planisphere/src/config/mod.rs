@@ -24,7 +24,7 @@ pub(crate) use keys::{EVERYDAY, KEYS, Key, REPLACED, explain};
 pub(crate) use layers::{Layers, load};
 pub(crate) use names::PREFIX;
 
-use crate::listen::{Interface, LISTENERS, Listener, Opens};
+use crate::listen::{self, Interface, LISTENERS, Listener, Opens};
 use crate::origins::AllowedHost;
 use crate::protocol::Wire;
 
@@ -40,6 +40,7 @@ pub(crate) struct Settings {
     pub(crate) account: Account,
     pub(crate) directory: Directory,
     pub(crate) table: Table,
+    pub(crate) mongo: Mongo,
     pub(crate) engine: Engine,
     pub(crate) limits: Limits,
     pub(crate) scripts: Scripts,
@@ -114,6 +115,15 @@ pub(crate) struct Directory {
 pub(crate) struct Table {
     pub(crate) accounts: Secret,
     pub(crate) throughput: u32,
+}
+
+/// The MongoDB API.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Mongo {
+    pub(crate) auth: Switch,
+    pub(crate) test_commands: Switch,
+    pub(crate) throttle_wait_s: u64,
 }
 
 /// How bearer tokens are verified.
@@ -315,7 +325,11 @@ impl Listen {
     pub(crate) fn port(&self, listener: &Listener) -> u16 {
         match listener.opens {
             Opens::ForDirectMode => self.direct.own_port().unwrap_or_default(),
-            Opens::Always | Opens::UnlessZero | Opens::BesideDefaultPort => {
+            Opens::After(first) if !self.is_chosen(listener) => {
+                let first = listen::named(first).map_or(0, |first| self.port(first));
+                if first == 0 { 0 } else { first.saturating_add(1) }
+            }
+            Opens::Always | Opens::UnlessZero | Opens::BesideDefaultPort | Opens::After(_) => {
                 self.port_numbers.get(listener.name).copied().unwrap_or(listener.port)
             }
         }
@@ -427,6 +441,7 @@ impl Default for Settings {
                 readers: String::new(),
             },
             table: Table { accounts: Secret(String::new()), throughput: 0 },
+            mongo: Mongo { auth: Switch::Off, test_commands: Switch::Off, throttle_wait_s: 10 },
             engine: Engine {
                 throttling: Throttling::Provisioned,
                 limits: ThroughputLimits::Service,
@@ -508,6 +523,7 @@ impl Settings {
         check_range("engine.logical_partition_bytes_max", logical_max, 1 << 10, 1 << 50)?;
         self.check_directory()?;
         self.table.other_accounts()?;
+        check_range("mongo.throttle_wait_s", self.mongo.throttle_wait_s, 0, 3600)?;
         let scripts = &self.scripts;
         check_range("scripts.timeout_ms", scripts.timeout_ms, 10, 600_000)?;
         check_range("scripts.memory_bytes", scripts.memory_bytes as u64, 1 << 20, 1 << 32)?;

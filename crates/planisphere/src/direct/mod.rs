@@ -30,7 +30,7 @@ impl Protocol for Rntbd {
     where
         S: AsyncRead + AsyncWrite + Unpin + Send,
     {
-        let protocol::Connection { gateway, peer, scheme, activity } = connection;
+        let protocol::Connection { gateway, peer, scheme, activity, .. } = connection;
         if scheme == Scheme::Http {
             return Ok(());
         }

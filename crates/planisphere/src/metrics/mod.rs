@@ -23,6 +23,7 @@ use crate::health::Health;
 pub(crate) use direct::DirectCounters;
 pub(crate) use formats::{FormatCounters, FormatCounts};
 use process::Process;
+pub(crate) use process::resident_bytes;
 pub(crate) use requests::Requests;
 
 /// The type of what [`Metrics::text`] returns.

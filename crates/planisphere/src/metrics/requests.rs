@@ -51,6 +51,17 @@ pub(crate) struct Requests {
     pub(crate) direct: Arc<DirectCounters>,
     operations: [[OperationCounters; Operation::ALL.len()]; Wire::ALL.len()],
     of_tables: [OperationCounters; TableOperation::ALL.len()],
+    of_mongo: OfMongo,
+}
+
+/// Commands of the MongoDB API, of which most are never used.
+#[derive(Debug)]
+struct OfMongo(Box<[OperationCounters]>);
+
+impl Default for OfMongo {
+    fn default() -> Self {
+        Self(api_mongo::Operation::all().map(|_| OperationCounters::default()).collect())
+    }
 }
 
 /// Requests of one kind. Kinds do not share cache lines.
@@ -90,6 +101,14 @@ impl Observer<api_table::Observation> for Requests {
     }
 }
 
+impl Observer<api_mongo::Observation> for Requests {
+    fn answered(&self, observation: &api_mongo::Observation) {
+        if let Some(counts) = self.of_mongo.0.get(observation.operation.index()) {
+            counts.count(observation.status, observation.elapsed);
+        }
+    }
+}
+
 impl Requests {
     /// Counts with the labels of their API, wire and operation.
     fn each(
@@ -98,6 +117,11 @@ impl Requests {
         let labels = |api, wire: Wire, operation| {
             [("api", api), ("wire", wire.name()), ("operation", operation)]
         };
+        let mongo = api_mongo::Operation::all().zip(&self.of_mongo.0);
+        let mongo = mongo.map(|(operation, counts)| {
+            let labels = [("api", "mongo"), ("wire", "mongo"), ("operation", operation.name())];
+            (labels, counts)
+        });
         let nosql = Wire::ALL.into_iter().zip(&self.operations).flat_map(move |(wire, counts)| {
             let operations = Operation::ALL.into_iter().zip(counts);
             operations
@@ -107,7 +131,7 @@ impl Requests {
         let tables = tables.map(move |(operation, counts)| {
             (labels("table", Wire::Http, operation.name()), counts)
         });
-        nosql.chain(tables)
+        nosql.chain(tables).chain(mongo)
     }
 
     fn encode_counts(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
