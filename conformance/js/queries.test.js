@@ -227,10 +227,10 @@ suite("queries over ranges", (account) => {
     const query = "SELECT * FROM c WHERE c.even = true AND c.n < 4";
     let pages = 0;
     for await (const page of container.items.query(query, options).getAsyncIterator()) {
-      const { Utilized, Potential } = JSON.parse(page.indexMetrics);
-      const used = Utilized.SingleIndexes.map((index) => index.IndexSpec);
-      assert.deepEqual(used, ["/pk/?", "/even/?", "/n/?"]);
-      const possible = Potential.CompositeIndexes.map((index) => index.IndexSpecs);
+      const { UtilizedIndexes, PotentialIndexes } = JSON.parse(page.indexMetrics);
+      const used = UtilizedIndexes.SingleIndexes.map((index) => index.IndexSpec);
+      assert.deepEqual(used, ["/n/?", "/even/?", "/pk/?"]);
+      const possible = PotentialIndexes.CompositeIndexes.map((index) => index.IndexSpecs);
       assert.deepEqual(possible, [["/even ASC", "/n ASC"]]);
       pages += 1;
     }
