@@ -3,15 +3,13 @@
 
 use std::sync::Arc;
 
-use model::order::TypeOrder;
 use model::{Object, Value};
-use query::algebra::Expr;
+use query::Plan;
 use query::document::index_keys::{ColumnKind, IndexColumn};
 use query::document::types::is_number;
 use query::document::{
-    DocumentFilter, Failure, FieldPath, FirstFailure, Predicate, SortValue, Variables, code,
+    Failure, FieldPath, FindClauses, FirstFailure, Predicate, Variables, code, find_plan,
 };
-use query::plan::{Clauses, Input, Plan, Projection, Select, SortKey, SortOrder, Window};
 
 use super::field_names::path_parts;
 use super::filter::{self, FilterOptions};
@@ -60,40 +58,13 @@ pub fn compile(
         Some(sort) => sort_columns(sort)?,
         None => Vec::new(),
     };
-    Ok(Find { plan: plan_of(&filter, columns, request, variables, &failure), filter, failure })
-}
-
-/// The plan of a filter with an order and a window.
-fn plan_of(
-    filter: &Arc<Predicate>,
-    columns: Vec<IndexColumn>,
-    request: &FindRequest<'_>,
-    variables: &Arc<Variables>,
-    failure: &FirstFailure,
-) -> Plan {
-    let matches_all = matches!(&**filter, Predicate::And(parts) if parts.is_empty());
-    let condition = (!matches_all).then(|| {
-        let (filter, variables) = (Arc::clone(filter), Arc::clone(variables));
-        Expr::Matches(DocumentFilter::new(filter, variables, Arc::clone(failure)))
-    });
-    let directions: Vec<SortOrder> = columns
-        .iter()
-        .map(|column| match column.kind {
-            ColumnKind::Descending => SortOrder::Descending,
-            ColumnKind::Ascending | ColumnKind::Hashed => SortOrder::Ascending,
-        })
-        .collect();
-    let values = SortValue::all(columns, failure).into_iter().zip(directions);
-    let order = values.map(|(value, order)| SortKey { expr: Expr::SortValue(value), order });
-    let limit = if request.limit == 0 { u64::MAX } else { request.limit };
-    Plan::new(Clauses {
-        input: Input::Items,
-        select: Select::new(1, Vec::new(), condition, Projection::Value(Expr::Variable(0))),
-        order: order.collect(),
-        top: (request.skip == 0 && request.limit > 0).then_some(limit),
-        window: (request.skip > 0).then_some(Window { offset: request.skip, limit }),
-        type_order: TypeOrder::Bson,
-    })
+    let clauses = FindClauses {
+        filter: Some(Arc::clone(&filter)),
+        sort: columns,
+        skip: request.skip,
+        limit: (request.limit > 0).then_some(request.limit),
+    };
+    Ok(Find { plan: find_plan(clauses, variables, &failure), filter, failure })
 }
 
 /// The columns of a sort; none for the natural order, which is that of the `_id`.
