@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use model::{Object, Value};
 use query::algebra::{RandomSource, Relation};
-use query::document::predicate::ValueTest;
+use query::document::predicate::{ValueTest, WhereScript};
 use query::document::{DocumentTest, Evaluate, Failure, FieldPath, Predicate, Regex, code};
 
 use super::{CompileOptions, expression};
@@ -42,6 +42,18 @@ impl<'c> FilterOptions<'c> {
     /// Compiles an expression of a filter, a projection or an update.
     pub(crate) fn expression(&self, value: &Value) -> Result<Arc<dyn Evaluate>, Failure> {
         Ok(Arc::new(expression::compile(value, self.expressions)?))
+    }
+}
+
+/// Compiles the JavaScript of `$where` for the scripts of a command's variables: a
+/// [`CompileScript`] of those who have scripts.
+pub fn where_script(
+    source: &str,
+    scope: Option<&Object>,
+) -> Result<Arc<dyn DocumentTest>, Failure> {
+    match scope {
+        Some(_) => Err(bad_value("$where got bad type")),
+        None => Ok(Arc::new(WhereScript::new(source))),
     }
 }
 

@@ -5,6 +5,7 @@ mod candidates;
 mod in_list;
 mod schema;
 mod schema_fields;
+mod script;
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -22,6 +23,7 @@ pub use bits::{BitTest, Bits};
 pub use in_list::InList;
 pub use schema::Schema;
 pub use schema_fields::{Additional, ArrayRules, Items, ObjectRules};
+pub use script::WhereScript;
 
 pub(in crate::document) use candidates::{LeafArray, find_candidate};
 

@@ -384,6 +384,23 @@ fn scripts_are_the_callers() {
 }
 
 #[test]
+fn scripts_of_the_command_decide() {
+    struct HasName;
+    impl query::document::Scripts for HasName {
+        fn call(&self, source: &str, arguments: Vec<Value>) -> Result<Option<Value>, Failure> {
+            assert!(source.contains("this.name"), "{source}");
+            Ok(arguments.first().map(|document| Value::Bool(document.field("name").is_some())))
+        }
+    }
+    let options = FilterOptions { compile_script: Some(&super::where_script), ..options() };
+    let predicate = compile(&bson_object(r#"{"$where": "this.name"}"#), &options).unwrap();
+    let mut variables = variables();
+    variables.set_scripts(std::sync::Arc::new(HasName));
+    assert!(predicate.matches(&bson(r#"{"name": 1}"#), &variables).unwrap());
+    assert!(!predicate.matches(&bson(r#"{"a": 1}"#), &variables).unwrap());
+}
+
+#[test]
 fn restricted_filters_have_no_operators_on_documents() {
     let options = FilterOptions { is_restricted: true, ..options() };
     let failure = |filter: &str| compile(&bson_object(filter), &options).unwrap_err();
