@@ -76,7 +76,7 @@ pub(crate) async fn create(
     let wanted = read.into_iter().flatten().collect::<Vec<_>>();
     let names = wanted.iter().map(|index| index.name.clone()).collect::<Vec<_>>();
     let mut refused = None;
-    let changed = service.engine.change_ordered_indexes(container.rid, |indexes| {
+    let changed = service.engine.change_ordered_indexes(&ctx, container.rid, |indexes| {
         for index in wanted {
             match add(indexes, index) {
                 Ok(()) => {}
@@ -300,9 +300,10 @@ pub(crate) async fn drop(
     check_writable(&container)?;
     let before = container.spec.indexing.ordered.len() + 1;
     let named = named(&container, command.get("index").unwrap_or(&Value::Null))?;
+    let ctx = service.context(client, command)?;
     service
         .engine
-        .change_ordered_indexes(container.rid, |indexes| {
+        .change_ordered_indexes(&ctx, container.rid, |indexes| {
             indexes.retain(|index| !named.contains(&index.name));
             Ok(())
         })
