@@ -48,6 +48,7 @@ header_names! {
     IndexingDirective = "x-ms-indexing-directive";
     IntendedCollectionRid = "x-ms-cosmos-intended-collection-rid";
     IsBatch = "x-ms-cosmos-is-batch-request";
+    IsContinuationExpected = "x-ms-documentdb-query-iscontinuationexpected";
     IsQuery = "x-ms-documentdb-isquery";
     IsQueryPlan = "x-ms-cosmos-is-query-plan-request";
     IsUpsert = "x-ms-documentdb-is-upsert";

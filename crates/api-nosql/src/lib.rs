@@ -35,6 +35,7 @@ mod hybrid_row;
 mod index_metrics;
 mod items;
 mod manage;
+mod merged_query;
 mod observe;
 mod offers;
 mod opaque;

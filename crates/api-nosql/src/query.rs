@@ -21,7 +21,7 @@ use crate::ranked_query::{self, RankedQuery};
 use crate::reply::{Reply, ReplyHeader};
 use crate::request::Request;
 use crate::script_functions::QueryFunctions;
-use crate::{Service, payload, policy, query_plan, scope, session};
+use crate::{Service, merged_query, payload, policy, query_plan, scope, session};
 
 /// How rows with equal sort keys are ordered by the numbers of their items.
 #[derive(Clone, Copy)]
@@ -72,6 +72,14 @@ pub(crate) async fn execute(
         is_cross: request.flag(HeaderName::EnableCrossPartition),
         has_advice: request.flag(HeaderName::PopulateQueryAdvice),
     };
+    if merged_query::is_wanted(request, &options.scope) {
+        let query = (query, environment, &functions);
+        let merged = Box::pin(merged_query::page(service, ctx, container, request, query));
+        let (page, plan) = merged.await?;
+        limit.check(&page)?;
+        let page = (&page, Ties::of(&plan));
+        return Ok(answer(container, request, (None, &options.scope), page, &query_timer));
+    }
     let (owner, timer) = (Arc::clone(container), Arc::clone(clock));
     let compile = move |query| compile(&owner, query, options, &environment, timer.as_ref());
     let CompiledQuery { plan, scope, resume, advice, times } =

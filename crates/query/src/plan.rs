@@ -331,6 +331,15 @@ impl Plan {
             && matches!(select.projection, Projection::Value(Expr::Variable(0)))
     }
 
+    /// Whether each row is an item, if it is not one that was returned already.
+    pub(crate) fn selects_distinct_items(&self) -> bool {
+        let select = self.select();
+        matches!(self.0.input, Input::Items)
+            && select.is_distinct
+            && select.grouping.is_none()
+            && matches!(select.projection, Projection::Value(Expr::Variable(0)))
+    }
+
     /// Whether the rows depend on items at all. Without FROM there is one row.
     pub fn reads_items(&self) -> bool {
         match &self.0.input {

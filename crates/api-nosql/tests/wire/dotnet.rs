@@ -449,3 +449,79 @@ async fn offers_say_what_the_clients_ask_of_them() {
         put(&partial).await.expect(status);
     }
 }
+
+/// A client compares the items that `DISTINCT` leaves with those it reads otherwise, as text.
+#[tokio::test]
+async fn distinct_items_are_written_as_they_were_sent() {
+    let s = service().await;
+    let sent = r#""n":8.127944792019788E+307,"m":0.10,"k":100000000000000000000"#;
+    s.post(DOCS, &format!(r#"{{"id":"1","pk":"a",{sent}}}"#)).await.expect(201);
+    let rows = |text: &str| {
+        let call = s.call("POST", DOCS).header("x-ms-documentdb-isquery", "True");
+        let call = call.header("x-ms-documentdb-partitionkeyrangeid", "0");
+        call.body(json!({"query": text}).to_string()).send()
+    };
+    // In the order of creation, in that of a key; and, in a range that is not small, in their own.
+    for small in [true, false] {
+        if !small {
+            for n in 0..600 {
+                s.post(DOCS, &format!(r#"{{"id":"n{n}","pk":"b"}}"#)).await.expect(201);
+            }
+        }
+        for text in [
+            "SELECT * FROM c WHERE c.pk = 'a'",
+            "SELECT DISTINCT * FROM c WHERE c.pk = 'a'",
+            "SELECT DISTINCT VALUE c FROM c WHERE c.pk = 'a'",
+            "SELECT DISTINCT * FROM c WHERE c.pk = 'a' ORDER BY c.n",
+        ] {
+            let found = rows(text).await.expect(200);
+            let found = String::from_utf8_lossy(&found.body);
+            assert!(found.contains(sent), "{text}: {found}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn rows_of_all_ranges_are_merged_for_a_client_that_leaves_that_to_the_server() {
+    let s = TestService::new();
+    s.post("/dbs", r#"{"id":"d"}"#).await.expect(201);
+    let container = s.call("POST", COLLS).header("x-ms-offer-throughput", "25000");
+    container.body(keyed("c").to_string()).send().await.expect(201);
+    for n in 0..7 {
+        s.post(DOCS, &format!(r#"{{"id":"{n}","pk":"p{n}","n":{n},"m":{}}}"#, n % 2))
+            .await
+            .expect(201);
+    }
+    let page = |text: &str, token: &str| {
+        let call = s.call("POST", DOCS).header("content-type", "application/query+json");
+        let call = call.header("x-ms-documentdb-query-enablecrosspartition", "True");
+        let call = call.header("x-ms-documentdb-query-iscontinuationexpected", "True");
+        let call = call.header("x-ms-max-item-count", "3").header("x-ms-continuation", token);
+        call.body(json!({"query": text}).to_string()).send()
+    };
+    for (text, expected) in [
+        ("SELECT VALUE c.n FROM c ORDER BY c.n DESC", json!([6, 5, 4, 3, 2, 1, 0])),
+        ("SELECT VALUE COUNT(1) FROM c", json!([7])),
+        ("SELECT DISTINCT VALUE c.m FROM c ORDER BY c.m", json!([0, 1])),
+        ("SELECT TOP 4 VALUE c.n FROM c ORDER BY c.n", json!([0, 1, 2, 3])),
+    ] {
+        let mut rows = Vec::new();
+        let mut token = String::new();
+        loop {
+            let answer = page(text, &token).await.expect(200);
+            let found = answer.json()["Documents"].as_array().unwrap().clone();
+            assert!(found.len() <= 3, "{text}: {found:?}");
+            rows.extend(found);
+            match answer.header("x-ms-continuation") {
+                Some(next) => token = next.to_owned(),
+                None => break,
+            }
+        }
+        assert_eq!(Value::from(rows), expected, "{text}");
+    }
+    let flagged = s.call("POST", DOCS).header("x-ms-documentdb-isquery", "True");
+    let flagged = flagged.header("x-ms-documentdb-query-enablecrosspartition", "True");
+    let flagged = flagged.header("x-ms-documentdb-query-iscontinuationexpected", "True");
+    let body = r#"{"query":"SELECT VALUE c.n FROM c ORDER BY c.n"}"#;
+    flagged.body(body).send().await.expect(400);
+}

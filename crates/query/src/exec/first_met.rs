@@ -8,13 +8,11 @@
 
 use std::collections::BTreeMap;
 
-use model::json;
-
 use crate::group::Group;
 use crate::plan::Grouping;
 use crate::{Budget, EvalError};
 
-use super::sorted_groups::{KeyedRow, RowOrdinal, for_each_key, write_group};
+use super::sorted_groups::{KeyedRow, RowOrdinal, for_each_key, text_of, write_group};
 use super::{
     Item, Output, PAGE_MEMORY_BYTES_MAX, PageContext, PageEnd, Position, RowPosition, check_kept,
 };
@@ -114,7 +112,8 @@ impl FirstMet {
         let grouping = context.plan.select().grouping();
         let mut row = 0;
         let value = item.read(&context.required.to_order)?;
-        for_each_key(context, &value, &mut |key, content, budget| {
+        let text = |out: &mut Vec<u8>| item.write_json(out);
+        for_each_key(context, (&value, Some(&text)), &mut |key, content, budget| {
             let ordinal = (number, row);
             row += 1;
             self.add(grouping, ordinal, key, content, budget)
@@ -171,9 +170,8 @@ impl FirstMet {
                 self.bytes += group.bytes();
                 self.insert(range, ordinal, key, Content::Group(group));
             }
-            (None, KeyedRow::Row(value), _) => {
-                let mut row = Vec::with_capacity(64);
-                json::write(&value, &mut row);
+            (None, KeyedRow::Row(value, text), _) => {
+                let row = text_of(&value, text);
                 self.bytes += row.len();
                 self.insert(range, ordinal, key, Content::Row(row));
             }

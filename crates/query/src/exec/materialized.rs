@@ -10,9 +10,11 @@ use crate::eval::{Flow, Scope, is_finite};
 use crate::group::{Group, group_key};
 use crate::plan::Plan;
 use crate::value_keys::equality_key_of;
+use crate::write::WriteItem;
 use crate::{Budget, EvalError};
 
 use super::position::Start;
+use super::sorted_groups::text_of;
 use super::{
     Item, Output, PageContext, PageEnd, PartialResult, Position, Row, RowOrGroup, RowPosition,
     check_kept,
@@ -85,6 +87,9 @@ impl Materialized {
         let select = context.plan.select();
         let budget = context.budget();
         let value = item.read(&context.required.to_order)?;
+        let text = |out: &mut Vec<u8>| item.write_json(out);
+        let text: Option<&WriteItem<'_>> =
+            if context.plan.selects_distinct_items() { Some(&text) } else { None };
         let mut ordinal = 0;
         select.for_each_row(&Scope::of_item(&value), &budget, &mut |row| {
             match select.grouping() {
@@ -103,7 +108,7 @@ impl Materialized {
                 }
                 None => {
                     let tie = context.plan.tie_of(item.number());
-                    self.add_row(context, row, tie, &budget)?;
+                    self.add_row(context, row, (tie, text), &budget)?;
                 }
             }
             Ok(Flow::More)
@@ -115,7 +120,7 @@ impl Materialized {
         &mut self,
         context: &PageContext,
         scope: &Scope<'_>,
-        tie: u64,
+        (tie, text): (u64, Option<&WriteItem<'_>>),
         budget: &Budget,
     ) -> Result<(), EvalError> {
         let Some(value) = context.projection().eval(scope, budget)? else { return Ok(()) };
@@ -137,8 +142,7 @@ impl Materialized {
             None => false,
         };
         if !is_known {
-            let mut row = Vec::with_capacity(64);
-            json::write(&value, &mut row);
+            let row = text_of(&value, text);
             self.bytes += equality_key.len() + key.len() + row.len();
             self.rows.insert(equality_key, FirstRow { key, tie, row });
         }
@@ -206,7 +210,7 @@ impl Materialized {
         for (tie, (_, group)) in (0..).zip(groups) {
             let values = group.into_values();
             let scope = Scope::EMPTY.with_group(select.outer(), &values);
-            self.add_row(context, &scope, tie, &context.budget())?;
+            self.add_row(context, &scope, (tie, None), &context.budget())?;
         }
         let mut rows: Vec<(Vec<u8>, FirstRow)> =
             std::mem::take(&mut self.rows).into_iter().collect();

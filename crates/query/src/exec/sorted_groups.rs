@@ -10,6 +10,7 @@ use crate::eval::{Flow, Scope, is_finite};
 use crate::group::{Group, group_key};
 use crate::plan::{Grouping, Plan, Projection};
 use crate::value_keys::push_equality_key;
+use crate::write::WriteItem;
 use crate::{Budget, EvalError};
 
 use super::position::Start;
@@ -74,7 +75,7 @@ impl SortedGroups {
     ) -> Result<bool, I::Error> {
         let mut is_found = false;
         let value = item.read(&context.required.to_order)?;
-        for_each_key(context, &value, &mut |key, _, _| {
+        for_each_key(context, (&value, None), &mut |key, _, _| {
             is_found |= self.start.look_up(&key);
             Ok(())
         })?;
@@ -87,7 +88,8 @@ impl SortedGroups {
         item: &I,
     ) -> Result<(), I::Error> {
         let value = item.read(&context.required.to_order)?;
-        Ok(self.take_rows(context, item.number(), &value)?)
+        let text = |out: &mut Vec<u8>| item.write_json(out);
+        Ok(self.take_rows(context, item.number(), (&value, Some(&text)))?)
     }
 
     pub(super) fn take_value(
@@ -95,14 +97,14 @@ impl SortedGroups {
         context: &PageContext,
         item: &Value,
     ) -> Result<(), EvalError> {
-        self.take_rows(context, 0, item)
+        self.take_rows(context, 0, (item, None))
     }
 
     fn take_rows(
         &mut self,
         context: &PageContext,
         number: u64,
-        item: &Value,
+        item: (&Value, Option<&WriteItem<'_>>),
     ) -> Result<(), EvalError> {
         let grouping = context.plan.select().grouping();
         let mut row = 0;
@@ -179,9 +181,8 @@ impl SortedGroups {
                 self.bytes += group.bytes() + key.len();
                 self.entries.insert(key, (ordinal, Entry::Group(group)));
             }
-            (None, KeyedRow::Row(value), _) => {
-                let mut row = Vec::with_capacity(64);
-                json::write(&value, &mut row);
+            (None, KeyedRow::Row(value, text), _) => {
+                let row = text_of(&value, text);
                 self.bytes += row.len() + key.len();
                 self.entries.insert(key, (ordinal, Entry::Row(row)));
             }
@@ -288,21 +289,32 @@ impl Entry {
 pub(super) enum KeyedRow<'r> {
     /// A row of the group with these keys.
     Group { keys: Vec<Option<Value>>, row: &'r Scope<'r> },
-    /// A row.
-    Row(Value),
+    /// A row, and its text if that is known.
+    Row(Value, Option<&'r WriteItem<'r>>),
+}
+
+/// The text of a row.
+pub(super) fn text_of(row: &Value, text: Option<&WriteItem<'_>>) -> Vec<u8> {
+    let mut out = Vec::with_capacity(64);
+    match text {
+        Some(text) => text(&mut out),
+        None => json::write(row, &mut out),
+    }
+    out
 }
 
 pub(super) type VisitKey<'v> =
     dyn FnMut(Vec<u8>, KeyedRow<'_>, &Budget) -> Result<(), EvalError> + 'v;
 
 /// Calls `visit` with the key of each row of an item: its sort keys, then its equality key or that
-/// of its group.
+/// of its group. With the text of the item, rows that are the item have that text.
 pub(super) fn for_each_key(
     context: &PageContext,
-    item: &Value,
+    (item, text): (&Value, Option<&WriteItem<'_>>),
     visit: &mut VisitKey<'_>,
 ) -> Result<(), EvalError> {
     let select = context.plan.select();
+    let text = text.filter(|_| context.plan.selects_distinct_items());
     let budget = context.budget();
     select.for_each_row(&Scope::of_item(item), &budget, &mut |row| {
         match select.grouping() {
@@ -316,7 +328,7 @@ pub(super) fn for_each_key(
             None => {
                 if let Some(value) = select.projection().eval(row, &budget)? {
                     let key = row_key(context, row, &value, &budget)?;
-                    visit(key, KeyedRow::Row(value), &budget)?;
+                    visit(key, KeyedRow::Row(value, text), &budget)?;
                 }
             }
         }
