@@ -4,6 +4,7 @@
 mod reply;
 mod request;
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use account::{Caller, RequestSource};
@@ -39,13 +40,16 @@ impl Service {
         let location = request::location(&parts, source.scheme);
         let head = request::head(&parts, source);
         let mut exchange = self.exchange(&head, Wire::Http);
-        let answer = async {
-            let segments = address::segments_of(head.path, parts.uri.query());
-            let target = self.admit(&head, segments, &mut exchange)?;
-            let body = self.bodies().read(body, self.clock()).await?;
-            self.answer(head.with_body(target, body.bytes.clone()), &mut exchange).await
+        let caught = {
+            let answer = pin!(async {
+                let segments = address::segments_of(head.path, parts.uri.query());
+                let target = self.admit(&head, segments, &mut exchange)?;
+                let body = self.bodies().read(body, self.clock()).await?;
+                self.answer(head.with_body(target, body.bytes.clone()), &mut exchange).await
+            });
+            catch_panic(answer).await
         };
-        let result = catch_panic(answer).await.unwrap_or_else(|message| {
+        let result = caught.unwrap_or_else(|message| {
             error!(activity = ?exchange.activity, panic = message, "a request handler panicked");
             Err(ApiError::internal())
         });

@@ -1,5 +1,6 @@
 //! The service: takes one HTTP request through its stages to a response.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -240,8 +241,11 @@ impl Service {
             is_preflight: method == Method::OPTIONS,
         };
         let path = head.uri.path().to_owned();
-        let answer = self.answer((head, &host), body, source, &envelope, &mut exchange);
-        let result = catch_panic(answer).await.unwrap_or_else(|message| {
+        let caught = {
+            let answer = self.answer((head, &host), body, source, &envelope, &mut exchange);
+            catch_panic(pin!(answer)).await
+        };
+        let result = caught.unwrap_or_else(|message| {
             Err(TableError::internal(format!("a request handler panicked: {message}")))
         });
         if let Err(error) = &result {

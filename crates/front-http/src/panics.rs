@@ -1,12 +1,14 @@
 //! Keeps a panic of a handler from affecting other requests.
 
 use std::panic::AssertUnwindSafe;
-use std::pin::pin;
+use std::pin::Pin;
 use std::task::Poll;
 
 /// Runs a future to its end; a panic becomes the error, with its message.
-pub async fn catch_panic<F: Future>(future: F) -> Result<F::Output, String> {
-    let mut future = pin!(future);
+///
+/// The future stays where it is pinned: as an argument it would be copied, and have room twice in
+/// the future of every request.
+pub async fn catch_panic<F: Future>(mut future: Pin<&mut F>) -> Result<F::Output, String> {
     std::future::poll_fn(|cx| {
         let polled = std::panic::catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx)));
         match polled {
@@ -24,12 +26,14 @@ fn panic_message(payload: &(dyn std::any::Any + Send)) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::pin::pin;
+
     use super::*;
 
     #[tokio::test]
     async fn a_panic_becomes_a_message() {
-        let caught = catch_panic(async { panic!("boom") }).await;
+        let caught = catch_panic(pin!(async { panic!("boom") })).await;
         assert_eq!(caught, Err::<(), _>("boom".to_owned()));
-        assert_eq!(catch_panic(async { 7 }).await, Ok(7));
+        assert_eq!(catch_panic(pin!(async { 7 })).await, Ok(7));
     }
 }

@@ -1,5 +1,6 @@
 //! One request of a client in Direct mode, from its frame to its answer.
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use account::RequestSource;
@@ -60,15 +61,18 @@ impl Service {
             source,
         };
         let mut exchange = self.exchange(&head, Wire::Rntbd);
-        let answer = async {
-            if let Some(refusal) = refusal {
-                return Err(refusal);
-            }
-            let target = self.admit(&head, Ok(segments), &mut exchange)?;
-            let payload = self.bodies().read(payload, self.clock()).await?;
-            self.answer(head.with_body(target, payload.bytes.clone()), &mut exchange).await
+        let caught: Result<Result<Reply, ApiError>, String> = {
+            let answer = pin!(async {
+                if let Some(refusal) = refusal {
+                    return Err(refusal);
+                }
+                let target = self.admit(&head, Ok(segments), &mut exchange)?;
+                let payload = self.bodies().read(payload, self.clock()).await?;
+                self.answer(head.with_body(target, payload.bytes.clone()), &mut exchange).await
+            });
+            catch_panic(answer).await
         };
-        let result: Result<Reply, ApiError> = catch_panic(answer).await.unwrap_or_else(|message| {
+        let result = caught.unwrap_or_else(|message| {
             let activity = String::from_utf8_lossy(&activity);
             error!(%activity, panic = message, "a request handler panicked");
             Err(ApiError::internal())
