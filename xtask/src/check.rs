@@ -65,7 +65,7 @@ fn planted_bugs() -> Outcome {
 fn crash() -> Outcome {
     run::run(&mut cargo(["build", "-p", "planisphere", "-p", "bench"]))?;
     let program = run::target_dir()?.join("debug").join(run::executable("bench"));
-    for partitions in [&[][..], &["--repartition"]] {
+    for partitions in [&[][..], &["--repartition"], &["--direct", "--repartition"]] {
         let mut bench = std::process::Command::new(&program);
         bench.args(["crash", "--rounds", CRASH_ROUNDS]).args(partitions);
         run::run(bench.env("PLANISPHERE_BIN", run::server("debug")?))?;

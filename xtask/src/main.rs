@@ -57,7 +57,7 @@ const TASKS: &[Task] = &[
     },
     Task {
         name: "crash",
-        arguments: "[--rounds N]",
+        arguments: "[--rounds N] [--repartition] [--direct]",
         does: "kill the server under load again and again, compare with what it acknowledged",
         run: |arguments| bench("crash", arguments),
     },
@@ -66,6 +66,12 @@ const TASKS: &[Task] = &[
         arguments: "[--seeds N] [--from SEED]",
         does: "run the engine in simulated worlds, each decided by its seed",
         run: simulate,
+    },
+    Task {
+        name: "direct",
+        arguments: "[--requests N] [--check]",
+        does: "compare what requests cost in Direct mode with the same ones over HTTPS",
+        run: |arguments| bench("direct", arguments),
     },
     Task {
         name: "bench",

@@ -6,15 +6,15 @@
 use std::io;
 use std::net::SocketAddr;
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 /// Most bytes of a reply that are buffered; a feed page is at most 4 MB.
 const REPLY_BYTES_MAX: usize = 16 << 20;
 
-/// A keep-alive connection.
-pub struct Connection {
-    stream: TcpStream,
+/// A keep-alive connection, in clear text unless it is over another stream.
+pub struct Connection<S = TcpStream> {
+    stream: S,
     buffer: Vec<u8>,
     is_closing: bool,
 }
@@ -42,13 +42,21 @@ impl Connection {
     pub async fn open(address: SocketAddr) -> io::Result<Self> {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
-        Ok(Self { stream, buffer: Vec::with_capacity(8 << 10), is_closing: false })
+        Ok(Self::over(stream))
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
+    /// Speaks over a stream that is open.
+    pub fn over(stream: S) -> Self {
+        Self { stream, buffer: Vec::with_capacity(8 << 10), is_closing: false }
     }
 
     /// Sends a complete request and reads the whole reply. After an error the connection must not
     /// be used again.
     pub async fn exchange(&mut self, request: &[u8]) -> io::Result<Reply<'_>> {
         self.stream.write_all(request).await?;
+        self.stream.flush().await?;
         self.reply().await
     }
 

@@ -1,7 +1,8 @@
 //! Tools that drive a real server over HTTP: the benchmark ([`load`]), the crash tester
 //! ([`crash`]), a long steady load ([`soak`]), the bad-input test ([`hostile`]), the test of
 //! provisioned throughput ([`throttle`]), queries beside PostgreSQL ([`queries`]), tables beside
-//! Azurite ([`tables`]), the price of the index ([`index_cost`]) and that of counting ([`counts`]);
+//! Azurite ([`tables`]), Direct mode beside HTTPS ([`direct`]), the price of the index
+//! ([`index_cost`]) and that of counting ([`counts`]);
 //! and [`splits`], which measures splits of an engine in its own process. For development only; no
 //! shipped crate depends on this one.
 #![forbid(unsafe_code)]
@@ -13,6 +14,7 @@
 pub mod client;
 pub mod counts;
 pub mod crash;
+pub mod direct;
 pub mod hostile;
 pub mod index_cost;
 pub mod load;

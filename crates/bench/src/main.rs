@@ -7,7 +7,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context;
+use bench::crash::link::Wire;
 use bench::crash::rounds;
+use bench::direct::compare;
 use bench::load::report::Verdict;
 use bench::load::run::Options;
 use bench::load::workload::Workload;
@@ -58,6 +60,9 @@ enum Command {
     Counts(CountsArguments),
     /// Search for the nearest vectors and the best texts among many
     Search(SearchArguments),
+    /// Send the same requests over HTTPS and in Direct mode, and compare the server's processor
+    /// time
+    Direct(DirectArguments),
     /// Insert by a stored procedure and by single requests, then read beside hostile scripts
     Scripts(ScriptsArguments),
     /// Send the same requests to Azurite and to the table listener, with the same entities, and
@@ -122,9 +127,34 @@ struct CrashArguments {
     /// Change the throughput all the time, so that partitions are split and merged
     #[arg(long)]
     repartition: bool,
+    /// Write as clients in Direct mode do
+    #[arg(long)]
+    direct: bool,
     /// A further argument of the server (may be repeated)
     #[arg(long = "serve-arg", allow_hyphen_values = true)]
     serve_args: Vec<String>,
+}
+
+#[derive(clap::Args)]
+struct DirectArguments {
+    /// The planisphere binary; by default the one beside this program
+    #[arg(long)]
+    bin: Option<PathBuf>,
+    /// Requests of each measurement
+    #[arg(long, default_value_t = 40_000)]
+    requests: u64,
+    /// How often each measurement is repeated, the wires taking turns
+    #[arg(long, default_value_t = 5)]
+    rounds: u32,
+    /// Only these operations (point-read, upsert)
+    #[arg(long, value_delimiter = ',')]
+    only: Vec<String>,
+    /// Only these wires (https, direct, direct-apart)
+    #[arg(long, value_delimiter = ',')]
+    wires: Vec<String>,
+    /// Fail if Direct mode costs more than its share
+    #[arg(long)]
+    check: bool,
 }
 
 #[derive(clap::Args)]
@@ -395,6 +425,7 @@ fn main() -> anyhow::Result<ExitCode> {
     match Cli::parse().command {
         Command::Run(arguments) => measure(&arguments),
         Command::Crash(arguments) => crash(arguments),
+        Command::Direct(arguments) => measure_direct(&arguments),
         Command::Hostile(arguments) => hammer(&arguments),
         Command::Soak(arguments) => write_steadily(&arguments),
         Command::Splits(arguments) => measure_splits(&arguments),
@@ -446,6 +477,7 @@ fn crash(arguments: CrashArguments) -> anyhow::Result<ExitCode> {
         seed: arguments.seed.unwrap_or_else(fresh_seed),
         arguments: arguments.serve_args,
         repartition: arguments.repartition,
+        wire: if arguments.direct { Wire::Direct } else { Wire::Http },
     };
     println!("seed {}", options.seed);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -463,6 +495,22 @@ fn crash(arguments: CrashArguments) -> anyhow::Result<ExitCode> {
     };
     println!("{summary}");
     Ok(ExitCode::SUCCESS)
+}
+
+#[expect(clippy::print_stdout, reason = "the report is the output")]
+fn measure_direct(arguments: &DirectArguments) -> anyhow::Result<ExitCode> {
+    let options = compare::Options {
+        binary: find_binary(arguments.bin.as_deref())?,
+        requests: arguments.requests,
+        rounds: arguments.rounds,
+        operations: named(&arguments.only, &compare::Operation::ALL, |one| one.name())?,
+        wires: named(&arguments.wires, &compare::Wire::ALL, |one| one.name())?,
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let report = runtime.block_on(compare::run(&options))?;
+    println!("{report}");
+    let fails = arguments.check && !report.is_within_bounds();
+    Ok(if fails { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
 #[expect(clippy::print_stdout, reason = "the report is the output")]

@@ -19,12 +19,12 @@ pub struct Account {
 /// A request before it is signed.
 #[derive(Clone, Debug)]
 pub struct Draft<'a> {
-    verb: &'static str,
-    resource_type: &'a str,
-    link: String,
-    path: String,
-    headers: Vec<(&'a str, String)>,
-    body: Vec<u8>,
+    pub(crate) verb: &'static str,
+    pub(crate) resource_type: &'a str,
+    pub(crate) link: String,
+    pub(crate) path: String,
+    pub(crate) headers: Vec<(&'a str, String)>,
+    pub(crate) body: Vec<u8>,
 }
 
 /// An owned reply.
@@ -165,6 +165,14 @@ impl<'a> Draft<'a> {
     /// A request on an offer, which has no name: its signature holds its resource id alone.
     pub fn offer(verb: &'static str, rid: &str) -> Self {
         Self::of(verb, "offers", rid.to_lowercase(), format!("/offers/{rid}"))
+    }
+
+    /// A request for the addresses of all ranges of a container, given its resource id and its
+    /// link of resource ids.
+    pub fn addresses(rid: &str, link: &str) -> Self {
+        let of = format!("{link}/docs").replace('/', "%2f").replace('=', "%3d");
+        let path = format!("//addresses/?$resolveFor={of}&$filter=protocol%20eq%20rntbd");
+        Self::of("GET", "docs", rid.to_lowercase(), path)
     }
 
     fn of(verb: &'static str, resource_type: &'a str, link: String, path: String) -> Self {

@@ -22,8 +22,11 @@ pub mod request {
     pub const PARTITION_KEY_RANGE_ID: u16 = 0x2C;
     pub const COLLECTION_RID: u16 = 0x35;
     pub const REMAINING_TIME: u16 = 0x49;
+    pub const CLIENT_RETRY_ATTEMPT_COUNT: u16 = 0x4A;
     pub const TRANSPORT_REQUEST_ID: u16 = 0x4D;
     pub const EXCLUDE_SYSTEM_PROPERTIES: u16 = 0x57;
+    pub const IS_BATCH_ATOMIC: u16 = 0x73;
+    pub const SDK_SUPPORTED_CAPABILITIES: u16 = 0xA2;
 }
 
 /// Ids of the tokens of answers.

@@ -8,6 +8,7 @@
 pub mod check;
 pub mod item;
 pub mod ledger;
+pub mod link;
 pub mod observe;
 pub mod rounds;
 pub mod writer;

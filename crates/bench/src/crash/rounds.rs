@@ -12,6 +12,7 @@ use testkit::server::{ServerBuilder, TestServer};
 use crate::crash::check::{Violation, check};
 use crate::crash::item::Version;
 use crate::crash::ledger::Ledger;
+use crate::crash::link::Wire;
 use crate::crash::observe::observe;
 use crate::crash::writer::{
     CONTAINER_LINK, OWNED_PER_WRITER, SharedLedger, WRITERS, Writer, contended_keys, counter_keys,
@@ -47,6 +48,8 @@ pub struct Options {
     pub arguments: Vec<String>,
     /// Whether partitions are split and merged all the time.
     pub repartition: bool,
+    /// How the writers reach the server.
+    pub wire: Wire,
 }
 
 /// The result of a crash test.
@@ -197,7 +200,8 @@ impl<'a> Test<'a> {
             .map(|number| {
                 let rng = self.rng.fork(u64::from(self.round) << 16 | number as u64);
                 let ledger = Arc::clone(&self.ledger);
-                tokio::spawn(Writer::new(account.clone(), ledger, number, rng).run())
+                let writer = Writer::new(account.clone(), ledger, number, rng);
+                tokio::spawn(writer.run(self.options.wire))
             })
             .collect();
         let rescaling = self.options.repartition.then(|| {

@@ -4,10 +4,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::{Value, json};
 
-use crate::client::Connection;
 use crate::crash::check::Violation;
 use crate::crash::item::{self, ItemKey, Version};
 use crate::crash::ledger::{Ack, Change, Intent, Known, Ledger, OpId};
+use crate::crash::link::{Link, Wire};
 use crate::request::{Account, Draft, OwnedReply};
 use crate::rng::Rng;
 
@@ -104,27 +104,27 @@ impl Writer {
 
     /// Sends operations one after the other until the server closes the connection. An operation
     /// that is cut short is in doubt and stays pending in the ledger.
-    pub async fn run(mut self) {
-        let Ok(mut connection) = Connection::open(self.account.address).await else { return };
-        while !connection.is_closing() && self.one_operation(&mut connection).await.is_ok() {}
+    pub async fn run(mut self, wire: Wire) {
+        let Ok(mut link) = Link::open(&self.account, wire).await else { return };
+        while !link.is_closing() && self.one_operation(&mut link).await.is_ok() {}
     }
 
-    async fn one_operation(&mut self, connection: &mut Connection) -> anyhow::Result<()> {
+    async fn one_operation(&mut self, link: &mut Link) -> anyhow::Result<()> {
         match self.rng.below(100) {
-            0..55 => self.write_owned(connection).await,
-            55..70 => self.write_batch(connection).await,
-            70..74 => self.write_failing_batch(connection).await,
-            74..84 => self.overwrite_contended(connection).await,
-            84..95 => self.increment(connection).await,
-            _ => self.read_back(connection).await,
+            0..55 => self.write_owned(link).await,
+            55..70 => self.write_batch(link).await,
+            70..74 => self.write_failing_batch(link).await,
+            74..84 => self.overwrite_contended(link).await,
+            84..95 => self.increment(link).await,
+            _ => self.read_back(link).await,
         }
     }
 
-    async fn write_owned(&mut self, connection: &mut Connection) -> anyhow::Result<()> {
+    async fn write_owned(&mut self, link: &mut Link) -> anyhow::Result<()> {
         let key = self.pick_owned();
         let known = lock(&self.ledger).known(&key);
         if self.rng.percent(4) {
-            return self.write_with_stale_etag(connection, &key, &known).await;
+            return self.write_with_stale_etag(link, &key, &known).await;
         }
         let single = match known.version {
             None => self.bring_to_life(&key),
@@ -132,7 +132,7 @@ impl Writer {
         };
         let change = Change { key: key.clone(), after: single.after };
         let op = self.begin(&key.partition, Intent::Owned(vec![change]));
-        let reply = self.account.send_on(connection, &single.draft).await?;
+        let reply = link.send(&self.account, &single.draft).await?;
         self.conclude(op, &single.draft, &reply, single.status);
         Ok(())
     }
@@ -174,7 +174,7 @@ impl Writer {
     /// A replace that the server must refuse without effect.
     async fn write_with_stale_etag(
         &mut self,
-        connection: &mut Connection,
+        link: &mut Link,
         key: &ItemKey,
         known: &Known,
     ) -> anyhow::Result<()> {
@@ -185,18 +185,18 @@ impl Writer {
             .body(item::body(key, version));
         let wanted = if known.version.is_some() { 412 } else { 404 };
         let op = self.begin(&key.partition, Intent::Owned(Vec::new()));
-        let reply = self.account.send_on(connection, &draft).await?;
+        let reply = link.send(&self.account, &draft).await?;
         self.conclude_refusal(op, &draft, &reply, wanted);
         Ok(())
     }
 
-    async fn write_batch(&mut self, connection: &mut Connection) -> anyhow::Result<()> {
+    async fn write_batch(&mut self, link: &mut Link) -> anyhow::Result<()> {
         let keys = self.pick_neighbours();
         let entries: Vec<BatchEntry> = keys.iter().map(|key| self.batch_entry(key)).collect();
         let draft = batch(&keys[0].partition, entries.iter().map(|entry| &entry.operation));
         let changes = entries.iter().map(|entry| entry.change.clone()).collect();
         let op = self.begin(&keys[0].partition, Intent::Owned(changes));
-        let reply = self.account.send_on(connection, &draft).await?;
+        let reply = link.send(&self.account, &draft).await?;
         let results = reply.json().unwrap_or_default();
         let wanted: Vec<u64> = entries.iter().map(|entry| entry.status).collect();
         if reply.status == 200 && statuses(&results) == wanted {
@@ -243,7 +243,7 @@ impl Writer {
     }
 
     /// A batch whose last operation cannot succeed: no part of it may remain.
-    async fn write_failing_batch(&mut self, connection: &mut Connection) -> anyhow::Result<()> {
+    async fn write_failing_batch(&mut self, link: &mut Link) -> anyhow::Result<()> {
         let keys = self.pick_neighbours();
         let mut operations: Vec<Value> = Vec::new();
         let mut wanted = Vec::new();
@@ -255,7 +255,7 @@ impl Writer {
         wanted.push(404);
         let draft = batch(&keys[0].partition, operations.iter());
         let op = self.begin(&keys[0].partition, Intent::Owned(Vec::new()));
-        let reply = self.account.send_on(connection, &draft).await?;
+        let reply = link.send(&self.account, &draft).await?;
         let results = reply.json().unwrap_or_default();
         if reply.status == 207 && statuses(&results) == wanted {
             lock(&self.ledger).refuse(op);
@@ -265,36 +265,36 @@ impl Writer {
         Ok(())
     }
 
-    async fn overwrite_contended(&mut self, connection: &mut Connection) -> anyhow::Result<()> {
+    async fn overwrite_contended(&mut self, link: &mut Link) -> anyhow::Result<()> {
         let keys: Vec<ItemKey> = contended_keys().collect();
         let key = &keys[self.rng.index(keys.len())];
         let version = self.fresh_version();
         let draft = create(key, version).upsert();
         let op = self.begin(&key.partition, Intent::Contended(key.clone(), version.stamp));
-        let reply = self.account.send_on(connection, &draft).await?;
+        let reply = link.send(&self.account, &draft).await?;
         // Another writer may have created it in the meantime.
         let wanted = if reply.status == 201 { 201 } else { 200 };
         self.conclude(op, &draft, &reply, wanted);
         Ok(())
     }
 
-    async fn increment(&mut self, connection: &mut Connection) -> anyhow::Result<()> {
+    async fn increment(&mut self, link: &mut Link) -> anyhow::Result<()> {
         let keys: Vec<ItemKey> = counter_keys().collect();
         let key = &keys[self.rng.index(keys.len())];
         let draft =
             Draft::one("PATCH", CONTAINER_LINK, "docs", &key.id).key(&key.partition).body(PATCH);
         let op = self.begin(&key.partition, Intent::Increment(key.clone()));
-        let reply = self.account.send_on(connection, &draft).await?;
+        let reply = link.send(&self.account, &draft).await?;
         self.conclude(op, &draft, &reply, 200);
         Ok(())
     }
 
     /// No other writer writes it, so a read must return exactly what was acknowledged.
-    async fn read_back(&mut self, connection: &mut Connection) -> anyhow::Result<()> {
+    async fn read_back(&mut self, link: &mut Link) -> anyhow::Result<()> {
         let key = self.pick_owned();
         let known = lock(&self.ledger).known(&key);
         let draft = read(&key);
-        let reply = self.account.send_on(connection, &draft).await?;
+        let reply = link.send(&self.account, &draft).await?;
         let shown = (reply.status == 200)
             .then(|| item::parse(&reply.json().unwrap_or_default(), None))
             .flatten();

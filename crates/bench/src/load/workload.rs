@@ -33,7 +33,8 @@ pub const FEED_CONTAINER: &str = "pages";
 pub const LARGE_CONTAINER: &str = "large";
 
 const ALPHABET: &[u8; 26] = b"abcdefghijklmnopqrstuvwxyz";
-const CONTAINER_LINK: &str = "dbs/bench/colls/items";
+/// Link of [`CONTAINER`].
+pub const CONTAINER_LINK: &str = "dbs/bench/colls/items";
 const FEED_LINK: &str = "dbs/bench/colls/pages";
 const LARGE_LINK: &str = "dbs/bench/colls/large";
 
