@@ -1,5 +1,7 @@
 //! TLS to the server, and a connection in Direct mode over it.
 
+#![expect(clippy::little_endian_bytes, reason = "numbers of frames have their lowest byte first")]
+
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -1,5 +1,7 @@
 //! Requests for items as frames, with the tokens that the .NET SDK sends, and answers as replies.
 
+#![expect(clippy::little_endian_bytes, reason = "numbers of frames have their lowest byte first")]
+
 use anyhow::{Context, bail};
 use testkit::rntbd::{Answer, Frame, answer, request as token};
 
