@@ -134,4 +134,16 @@ public sealed class Items : CosmosSuite
         Expect.Equal(HttpStatusCode.OK, answer.StatusCode);
         Expect.Rows([4], await container.GetItemQueryIterator<int>("SELECT VALUE COUNT(1) FROM c").All());
     }
+
+    /// <summary>The server takes the rest of such a request, so that its answer is read and not a reset.</summary>
+    public async Task WhatIsFarTooLargeIsRefusedByItsStatus()
+    {
+        var container = await NewContainer();
+        foreach (int bytes in new[] { 5_000_000, 50_000_000 })
+        {
+            var item = new Thing("1", "a", name: new string('x', bytes));
+            await Expect.Refused(HttpStatusCode.RequestEntityTooLarge, () => container.CreateItemAsync(item, new PartitionKey("a")));
+        }
+        Expect.Equal(0, (await container.GetItemQueryIterator<Thing>("SELECT * FROM c").All()).Count);
+    }
 }

@@ -12,7 +12,7 @@ use hyper::body::{Body, Frame, Incoming, SizeHint};
 use super::{Activity, Phase};
 
 /// How much of an unread body is discarded before its connection is closed.
-const UNWANTED_BYTES_MAX: u64 = 100 << 20;
+pub(crate) const UNWANTED_BYTES_MAX: u64 = 100 << 20;
 
 /// The unread rest of the body of a connection's current request.
 pub(crate) type UnreadBody = Arc<Mutex<Option<Incoming>>>;

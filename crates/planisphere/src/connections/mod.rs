@@ -22,7 +22,7 @@ use tracing::debug;
 
 pub(crate) use activity::{Activity, Phase};
 use activity::{Common, CurrentPhase};
-pub(crate) use body::{UnreadBody, WatchedBody, discard_unread};
+pub(crate) use body::{UNWANTED_BYTES_MAX, UnreadBody, WatchedBody, discard_unread};
 use stalled::Stall;
 pub(crate) use stream::{GreetedStream, WatchedStream};
 

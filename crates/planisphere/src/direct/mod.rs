@@ -10,6 +10,7 @@ mod payload;
 use account::{RequestSource, Scheme};
 use tokio::io::{AsyncRead, AsyncWrite};
 
+use crate::connections::UNWANTED_BYTES_MAX;
 use crate::protocol::{self, Protocol, Recognition};
 
 /// The protocol of clients in Direct mode.
@@ -47,11 +48,16 @@ pub(crate) struct DirectLimits {
     /// Bytes of answers that the client has not taken; above it, no more requests are read.
     pub(crate) unsent_bytes_max: usize,
     /// Bytes of an unwanted payload that are read and dropped; a longer one ends the connection.
-    pub(crate) unwanted_bytes_max: usize,
+    /// A client that is still sending does not see its answer if the connection ends.
+    pub(crate) unwanted_bytes_max: u64,
 }
 
 impl Default for DirectLimits {
     fn default() -> Self {
-        Self { requests_max: 1_000, unsent_bytes_max: 1 << 20, unwanted_bytes_max: 4 << 20 }
+        Self {
+            requests_max: 1_000,
+            unsent_bytes_max: 1 << 20,
+            unwanted_bytes_max: UNWANTED_BYTES_MAX,
+        }
     }
 }

@@ -24,7 +24,7 @@ pub(super) struct PayloadSender {
     /// Bytes that have not arrived.
     rest: usize,
     /// Bytes that arrived and were not wanted.
-    dropped: usize,
+    dropped: u64,
 }
 
 #[derive(Default)]
@@ -57,7 +57,7 @@ impl PayloadSender {
     }
 
     /// Bytes that arrived and were not wanted.
-    pub(super) fn dropped(&self) -> usize {
+    pub(super) fn dropped(&self) -> u64 {
         self.dropped
     }
 
@@ -76,7 +76,7 @@ impl PayloadSender {
         self.rest -= piece.len();
         let mut shared = lock(&self.shared);
         if shared.is_unwanted {
-            self.dropped += piece.len();
+            self.dropped += piece.len() as u64;
             return;
         }
         shared.piece = Some(piece);

@@ -174,7 +174,7 @@ fn a_payload_over_the_limit_is_refused_and_the_connection_stays() {
     let server = in_memory(&[]);
     fill(&server);
     let mut stream = greeted(&server);
-    let mut both = upsert(&server, 1, item(3 << 20));
+    let mut both = upsert(&server, 1, item(20 << 20));
     both.extend(read(&server, 2));
     stream.write_all(&both).unwrap();
     assert_eq!(next(&mut stream), (413, 1));
