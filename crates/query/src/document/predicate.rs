@@ -215,6 +215,7 @@ impl ValueTest {
         matching: &Matching<'_>,
     ) -> Result<bool, Failure> {
         find_candidate(root, path, self.leaf_array(), &mut |candidate, position| {
+            matching.variables.step()?;
             if !self.passes(candidate, matching)? {
                 return Ok(false);
             }

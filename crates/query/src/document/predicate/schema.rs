@@ -43,6 +43,7 @@ pub struct Schema {
 
 impl Schema {
     pub(super) fn accepts(&self, value: &Value, matching: &Matching<'_>) -> Result<bool, Failure> {
+        matching.variables.step()?;
         Ok(self.accepts_type(value)
             && self.accepts_number(value)
             && self.accepts_text(value, matching)?

@@ -88,3 +88,14 @@ fn a_mask_has_what_a_filter_reads() {
     predicate.require(&mut mask);
     assert!(mask.has_field("a") && mask.has_field("c") && !mask.has_field("b"));
 }
+
+#[test]
+fn a_long_evaluation_can_be_interrupted() {
+    let long = object(&[("a", array(&vec![Value::Int32(0); 10_000]))]);
+    let tests = (1..100).map(|n| field("a", Relation::Equal, Value::Int32(n)));
+    let predicate = Predicate::Or(tests.collect());
+    let mut variables = variables();
+    assert_eq!(predicate.matches(&long, &variables), Ok(false));
+    variables.set_interrupt(|| Err(Failure::new(50, "operation exceeded time limit")));
+    assert_eq!(predicate.matches(&long, &variables).unwrap_err().code, 50);
+}
