@@ -143,3 +143,30 @@ export const inUpdates = [
     applies: (update, document) => uses(update, "$rename") && hasArray(document),
   },
 ];
+
+export const inPipelines = [
+  {
+    name: "$zip goes on where the first array is empty",
+    applies: (pipeline) => uses(pipeline, "$zip"),
+  },
+  {
+    name: "$toUpper changes letters beyond ASCII",
+    applies: (pipeline) => uses(pipeline, "$toUpper"),
+  },
+  {
+    name: "$bucket has buckets that are empty",
+    applies: (pipeline) => pipeline.length > 1 && uses(pipeline, "$bucket"),
+  },
+  {
+    name: "what $unwind makes of one document shares its objects",
+    applies: (pipeline) => uses(pipeline, "$unwind") && uses(pipeline, "$addFields"),
+  },
+  {
+    name: "$mod refuses null",
+    applies: (pipeline) => uses(pipeline, "$mod"),
+  },
+  {
+    name: "$first and $last refuse empty arrays",
+    applies: (pipeline) => uses(pipeline, "$first", "$last"),
+  },
+];

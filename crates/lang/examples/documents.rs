@@ -1,14 +1,19 @@
-//! Applies filters and updates to documents, a line of JSON each: the driver of comparisons with
+//! Applies filters, updates and pipelines to documents, a line of JSON each: the driver of comparisons with
 //! other implementations. A line `{"filter": {}, "documents": []}` is answered with
 //! `{"matches": [true]}`, `{"update": {}, "document": {}}` with `{"result": {}}`, which is null if
-//! nothing changes, and a failure with `{"failure": {"code": 2, "message": ""}}`.
+//! nothing changes, `{"pipeline": [], "documents": []}` with `{"result": []}`, and a failure with `{"failure": {"code": 2, "message": ""}}`.
 
 use std::io::{BufRead, Write};
+use std::sync::Arc;
 
 use lang::mongo::CompileOptions;
 use lang::mongo::filter::{self, FilterOptions};
+use lang::mongo::pipeline::{self, PipelineOptions};
 use lang::mongo::update::{self, UpdateOptions};
 use model::{Date, Object, Value, json};
+use query::document::pipeline::{
+    Collections, Context, Documents, Given, Namespace, Output, Request, Sink,
+};
 use query::document::{Failure, UpdateContext, Variables};
 
 /// Levels of a line.
@@ -47,6 +52,10 @@ fn answer(line: &str) -> Result<Value, Failure> {
         let matches = documents.iter().map(is_match).collect::<Result<_, _>>()?;
         return Ok(object("matches", Value::Array(matches)));
     }
+    if let Some(stages) = request.field("pipeline").and_then(Value::as_array) {
+        let documents = request.field("documents").and_then(Value::as_array).unwrap_or_default();
+        return Ok(object("result", Value::Array(aggregate(stages, documents)?)));
+    }
     let update = request.field("update").ok_or_else(|| invalid("has no update"))?;
     let document = request.field("document").and_then(Value::as_object);
     let document = document.ok_or_else(|| invalid("has no document"))?;
@@ -56,6 +65,44 @@ fn answer(line: &str) -> Result<Value, Failure> {
     let context = UpdateContext::new(&variables, None);
     let next = update::compile(update, &options)?.apply(document, &context)?;
     Ok(object("result", next.map_or(Value::Null, Value::Object)))
+}
+
+fn aggregate(stages: &[Value], documents: &[Value]) -> Result<Vec<Value>, Failure> {
+    let expressions = CompileOptions::default();
+    let options = PipelineOptions {
+        expressions: &expressions,
+        database: "db",
+        has_collection: true,
+        compile_script: None,
+        seed: 0,
+    };
+    let pipeline = pipeline::compile(stages, &options)?;
+    let variables = Variables::at(Date { millis: 0, ticks: 0 });
+    let context = Context::new(variables, Arc::new(NoCollections));
+    let mut output = pipeline.run(Box::new(Given::new(documents.to_vec())), &context);
+    let mut found = Vec::new();
+    while let Some(document) = output.next()? {
+        found.push(document);
+    }
+    Ok(found)
+}
+
+/// There are no other collections.
+struct NoCollections;
+
+impl Collections for NoCollections {
+    fn open(
+        &self,
+        _: &Namespace,
+        _: &Request,
+        _: &Variables,
+    ) -> Result<Box<dyn Documents>, Failure> {
+        Ok(Box::new(Given::new(Vec::new())))
+    }
+
+    fn sink(&self, _: &Arc<Output>, _: &Variables) -> Result<Box<dyn Sink>, Failure> {
+        Err(Failure::new(0, "there are no other collections"))
+    }
 }
 
 /// Whole numbers as drivers send them: int32 if they fit.

@@ -1,9 +1,10 @@
-//! The inputs saved by fuzzing of the compilers for documents, and small changes of them.
+//! The inputs saved by fuzzing of the compilers for documents and pipelines, and small changes of
+//! them.
 
 use std::path::{Path, PathBuf};
 
-fn saved_inputs() -> Vec<PathBuf> {
-    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/documents");
+fn saved_inputs(target: &str) -> Vec<PathBuf> {
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target);
     let entries = std::fs::read_dir(corpus).expect("saved inputs");
     let mut files: Vec<PathBuf> = entries.map(|entry| entry.expect("a file").path()).collect();
     files.sort();
@@ -12,7 +13,7 @@ fn saved_inputs() -> Vec<PathBuf> {
 
 #[test]
 fn saved_inputs_keep_every_promise() {
-    let files = saved_inputs();
+    let files = saved_inputs("documents");
     let count = files.len();
     let mut applied = 0;
     for file in files {
@@ -23,10 +24,32 @@ fn saved_inputs_keep_every_promise() {
 }
 
 #[test]
+fn saved_pipelines_keep_every_promise() {
+    for file in saved_inputs("pipelines") {
+        println!("{}", file.display());
+        let input = std::fs::read(&file).expect("a readable file");
+        assert!(lang::mongo::fuzzing::pipelines(&input), "it is valid");
+    }
+}
+
+#[test]
 fn changed_inputs_keep_every_promise() {
+    check_changes("documents", |input| {
+        lang::mongo::fuzzing::documents(input);
+    });
+}
+
+#[test]
+fn changed_pipelines_keep_every_promise() {
+    check_changes("pipelines", |input| {
+        lang::mongo::fuzzing::pipelines(input);
+    });
+}
+
+fn check_changes(target: &str, check: fn(&[u8])) {
     /// Changes of each input.
     const CHANGES: u64 = 400;
-    for (number, file) in (0_u64..).zip(saved_inputs()) {
+    for (number, file) in (0_u64..).zip(saved_inputs(target)) {
         let bytes = std::fs::read(&file).expect("a readable file");
         for change in 0..CHANGES {
             let mut random = number * CHANGES + change;
@@ -40,8 +63,8 @@ fn changed_inputs_keep_every_promise() {
                 let letter = usize::try_from((random >> 8) & 0xFFFF).expect("16 bits");
                 changed[at] = letters[letter % letters.len()];
             }
-            println!("{}, change {change}", file.display());
-            lang::mongo::fuzzing::documents(&changed);
+            let checked = std::panic::catch_unwind(|| check(&changed));
+            assert!(checked.is_ok(), "{}, change {change}", file.display());
         }
     }
 }

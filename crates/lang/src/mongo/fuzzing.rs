@@ -1,5 +1,7 @@
 //! The promises of the compilers and operators, checked on one input: a fuzz target.
 
+mod pipelines;
+
 use std::sync::Arc;
 
 use model::bson::{self, BsonLimits};
@@ -13,6 +15,8 @@ use super::find::sort_columns;
 use super::projection::{self, ProjectionOptions, Rules};
 use super::update::{self, UpdateOptions};
 use super::{CompileOptions, upsert};
+
+pub use pipelines::pipelines;
 
 /// Reads a document with the fields `filter`, `projection`, `update`, `arrayFilters`, `sort` and
 /// `documents`; compiles what it has, and applies that to the documents. Panics if a promise is

@@ -274,6 +274,3 @@ impl Documents for Given {
         Ok(self.0.next())
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,1 +1,0 @@
-//! Tests of stages over documents in memory.
