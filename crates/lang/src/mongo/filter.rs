@@ -3,6 +3,8 @@
 mod bits;
 mod json_schema;
 mod operators;
+#[cfg(test)]
+mod properties;
 mod schema_arguments;
 #[cfg(test)]
 mod tests;
