@@ -179,8 +179,7 @@ pub(crate) fn check_addressed_id(form: BodyFormat, id: &[u8]) -> Result<(), Erro
 pub(crate) fn new_item(container: &Container, body: ItemBody) -> Result<NewItem, Error> {
     let body = body.in_format(container.spec.body)?;
     let id = body.format.row_key(&body.value)?;
-    let goal = &container.indexes.goal;
-    goal.check(&body.value)?;
+    let (terms, held) = container.indexes.goal.terms_and_held(&body.value)?;
     Ok(NewItem {
         ttl: match body.format {
             BodyFormat::Json => ttl::own_ttl(&body.value)?,
@@ -188,9 +187,9 @@ pub(crate) fn new_item(container: &Container, body: ItemBody) -> Result<NewItem,
             BodyFormat::Bson => ttl::own_ttl(&body.value).unwrap_or_default(),
         },
         unique: unique_values(&container.spec, &body.value),
-        held: goal.unique_values(&body.value),
+        held,
         indexed_values: ru::indexed_values(&body.value),
-        terms: goal.terms(&body.value),
+        terms,
         index_version: container.indexes.version,
         replaces: None,
         body: body.bytes,

@@ -9,8 +9,9 @@ use std::time::Duration;
 use engine::components::Clock;
 use engine::index::{DuplicateKey, OrderedColumn, OrderedIndexSpec};
 use engine::ops::{ItemBody, ItemOp};
+use engine::repartition::{JobPhase, Progression, SplitPoint};
 use engine::{Api, BodyFormat, Container, ContainerSpec, Error, IndexViolation, IndexingPolicy};
-use engine::{RowKey, Settings, StoredItem};
+use engine::{RangeId, RowKey, Settings, StoredItem};
 use model::order::TypeOrder;
 use model::{Object, PartitionKey, PartitionKeyComponent, Value, bson, json};
 use proptest::prelude::*;
@@ -286,6 +287,35 @@ async fn documents_expire_by_their_dates() {
         tokio::task::yield_now().await;
     }
     assert_eq!(left(), 3);
+    check_consistent(&h);
+}
+
+#[tokio::test]
+async fn a_split_and_a_merge_keep_entries_and_unique_keys() {
+    let h = Harness::in_memory();
+    let c = h.container_with(mongo_spec(), 1).await;
+    add(&h, &c, unique("u_1", &["u"])).await;
+    add(&h, &c, index("a_1", &["a"])).await;
+    built(&h, &c, &["u_1", "a_1"]).await.unwrap();
+    for n in 0..200 {
+        let text = format!(r#"{{"_id":{n},"pk":"{}","u":{n},"a":[{n},{}]}}"#, n % 20, n % 3);
+        upsert(&h, &c, &text).await.unwrap();
+    }
+    let before = stored(&h, &c);
+    let (ctx, how) = (&test_context(), Progression::Automatic);
+    let job = h.engine.start_split(ctx, c.rid, RangeId(0), SplitPoint::Midpoint, how).await;
+    let job = h.engine.finish_job(job.unwrap().id).await.unwrap();
+    assert_eq!(job.phase, JobPhase::Succeeded);
+    assert_eq!(stored(&h, &c), before);
+    check_consistent(&h);
+    let same = upsert(&h, &c, r#"{"_id":1000,"pk":"7","u":7}"#).await.unwrap_err();
+    assert_eq!(same.kind(), model::ErrorKind::UniqueKeyViolation);
+    let now = h.engine.catalog().container_by_rid(c.rid).unwrap().clone();
+    let ids: Vec<RangeId> = now.routing().ranges().iter().map(|range| range.id).collect();
+    let job = h.engine.start_merge(ctx, c.rid, &ids, Progression::Automatic).await;
+    let job = h.engine.finish_job(job.unwrap().id).await.unwrap();
+    assert_eq!(job.phase, JobPhase::Succeeded);
+    assert_eq!(stored(&h, &c), before);
     check_consistent(&h);
 }
 

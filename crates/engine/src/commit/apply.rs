@@ -418,11 +418,12 @@ impl<'a> Commit<'a> {
         previous: Option<Lsn>,
         old_terms: &Terms,
     ) -> Result<StoredItem, Error> {
+        self.renew(&mut item)?;
         self.claim_unique(&item)?;
-        self.claim_held(&mut item)?;
+        self.claim_held(&item)?;
         let (ts, ticks) = (time.seconds, time.ticks);
         self.newest = self.newest.max(ts);
-        let terms = self.new_terms(&mut item, ts)?;
+        let terms = std::mem::take(&mut item.terms).with_time(ts);
         self.reindex(&item.id, number, old_terms, &terms)?;
         let etag = Etag { origin: self.context.partition, lsn: self.lsn, seq: self.seq };
         let body = self.context.container.spec.body;
@@ -514,16 +515,15 @@ impl<'a> Commit<'a> {
         self.count(-1, key_len + value_len)
     }
 
-    /// Terms of a new version, under the current policy.
-    fn new_terms(&self, item: &mut NewItem, ts: u64) -> Result<Terms, Error> {
-        let indexes = &self.context.container.indexes;
-        let mut terms = std::mem::take(&mut item.terms);
+    /// Brings what was computed of a new version up to the current policy.
+    fn renew(&self, item: &mut NewItem) -> Result<(), Error> {
+        let Container { indexes, spec, .. } = self.context.container;
         if item.index_version != indexes.version {
-            let value = self.context.container.spec.body.read(item.id.as_bytes(), &item.body)?;
-            indexes.goal.check(&value)?;
-            terms = indexes.goal.terms(&value);
+            let value = spec.body.read(item.id.as_bytes(), &item.body)?;
+            (item.terms, item.held) = indexes.goal.terms_and_held(&value)?;
+            item.index_version = indexes.version;
         }
-        Ok(terms.with_time(ts))
+        Ok(())
     }
 
     /// Changes the index entries of an item from the `old` terms to the `new` ones.
@@ -594,13 +594,9 @@ impl<'a> Commit<'a> {
     }
 
     /// Notes a new version in the unique ordered indexes of the current policy.
-    fn claim_held(&mut self, item: &mut NewItem) -> Result<(), Error> {
+    fn claim_held(&mut self, item: &NewItem) -> Result<(), Error> {
         let indexes = &self.context.container.indexes;
         let form = self.context.container.spec.body;
-        if item.index_version != indexes.version {
-            let value = form.read(item.id.as_bytes(), &item.body)?;
-            item.held = indexes.goal.unique_values(&value);
-        }
         let keys = self.held_keys(&item.held);
         for (key, held) in keys.into_iter().zip(&item.held) {
             let holder = self.group.get(self.context.partition, &key)?;

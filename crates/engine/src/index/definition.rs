@@ -108,9 +108,8 @@ impl CompiledIndex {
         prefix
     }
 
-    /// Adds the terms of a document. One that has no keys because it is refused has no terms.
-    pub(super) fn push_terms(&self, document: &Value, terms: &mut Terms) {
-        let Ok(IndexKeys { keys, multikey }) = self.index.keys(document) else { return };
+    /// Adds the terms of a document with these keys.
+    pub(super) fn push_terms(&self, IndexKeys { keys, multikey }: &IndexKeys, terms: &mut Terms) {
         let prefix = self.prefix();
         let mut push = |key: &[u8]| {
             let bytes = terms.bytes_mut();
@@ -124,9 +123,9 @@ impl CompiledIndex {
         columns.for_each(|column| push(&[ABOVE_KEYS, column]));
     }
 
-    /// Refuses a document that the index can't have.
-    pub(crate) fn check(&self, document: &Value) -> Result<(), Error> {
-        self.index.keys(document).map(|_| ()).map_err(|failure| {
+    /// The keys of a document, which is refused if the index can't have it.
+    pub(super) fn keys(&self, document: &Value) -> Result<IndexKeys, Error> {
+        self.index.keys(document).map_err(|failure| {
             IndexViolation::NoKeys { index: self.spec.name.clone(), failure }.into()
         })
     }
@@ -168,12 +167,16 @@ impl CompiledIndex {
 
     /// The values that a document holds, if the index is unique: each a number and a key.
     pub(crate) fn unique_values(&self, document: &Value) -> Vec<Vec<u8>> {
-        if !self.spec.is_unique {
-            return Vec::new();
+        match self.spec.is_unique {
+            true => self.unique_values_of(&self.index.keys(document).unwrap_or_default()),
+            false => Vec::new(),
         }
-        let keys = self.index.keys(document).unwrap_or_default().keys;
-        let held = |key: &Vec<u8>| [self.number.to_be_bytes().as_slice(), key].concat();
-        keys.iter().map(held).collect()
+    }
+
+    /// As [`CompiledIndex::unique_values`], of a document with these keys.
+    pub(super) fn unique_values_of(&self, keys: &IndexKeys) -> Vec<Vec<u8>> {
+        let keys = keys.keys.iter().filter(|_| self.spec.is_unique);
+        keys.map(|key| [self.number.to_be_bytes().as_slice(), key].concat()).collect()
     }
 
     /// What to say of a document that would hold a value which another one holds; `None` if the

@@ -18,12 +18,13 @@
 use bytes::Bytes;
 use model::Value;
 use model::order;
+use query::document::index_keys::IndexKeys;
 use query::functions::spatial::Geospatial;
 
 use super::path::PathHash;
 use super::policy::{Composite, PathCursor};
 use super::{Index, TERM_ORDER};
-use crate::keys;
+use crate::{Error, keys};
 
 /// Terms in order, without duplicates, in one piece of memory. The terms of several policies may
 /// have several payloads for one key.
@@ -175,9 +176,25 @@ impl Index {
     /// The terms of an item, without the one for the time of its last change, which is known only
     /// when it is stored.
     pub(crate) fn terms(&self, item: &Value) -> Terms {
+        // An item that an ordered index refuses has no keys there.
+        let keys = self.ordered.iter().map(|index| index.keys(item).unwrap_or_default());
+        self.terms_with_keys(item, &keys.collect::<Vec<_>>())
+    }
+
+    /// The terms of an item, and what it holds in unique ordered indexes; refused is an item that an
+    /// ordered index can't have.
+    pub(crate) fn terms_and_held(&self, item: &Value) -> Result<(Terms, Vec<Vec<u8>>), Error> {
+        let keys = self.ordered.iter().map(|index| index.keys(item));
+        let keys: Vec<IndexKeys> = keys.collect::<Result<_, _>>()?;
+        let pairs = self.ordered.iter().zip(&keys);
+        let held = pairs.flat_map(|(index, keys)| index.unique_values_of(keys)).collect();
+        Ok((self.terms_with_keys(item, &keys), held))
+    }
+
+    fn terms_with_keys(&self, item: &Value, keys: &[IndexKeys]) -> Terms {
         let mut terms = Terms::default();
-        for index in &self.ordered {
-            index.push_terms(item, &mut terms);
+        for (index, keys) in self.ordered.iter().zip(keys) {
+            index.push_terms(keys, &mut terms);
         }
         if !self.is_on() {
             terms.sort();
