@@ -58,6 +58,16 @@ counts of Microsoft's suites; `cargo xtask tidy` fails when it is out of date. D
 
 **yes** means that the tests named pass in every run of `cargo xtask check` (those of .NET, Java and Go where these are installed); **partial** that something is missing, or \
 that one of them is expected to fail; **no** that it is not there.
+
+Clients of .NET and Java work in their default mode, Direct, at `https://localhost:8081/`, without options, where the \
+machine trusts the certificate that `planisphere cert --out planisphere-ca.pem` writes:
+
+```sh
+# .NET on Linux (elsewhere the system's store), or `DisableServerCertificateValidation=true;` in the connection string
+SSL_CERT_FILE=planisphere-ca.pem dotnet run
+# Java, or `java -DCOSMOS.EMULATOR_SERVER_CERTIFICATE_VALIDATION_DISABLED=true`
+keytool -importcert -alias planisphere -cacerts -storepass changeit -noprompt -file planisphere-ca.pem
+```
 ";
 
 /// A line of `expected-failures.txt`.
