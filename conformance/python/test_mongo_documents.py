@@ -192,6 +192,34 @@ async def test_indexes_are_made_enforced_listed_and_dropped(things):
         await done(things.drop_index("_id_"))
 
 
+async def test_pipelines_filter_group_join_and_sort(things):
+    await done(things.insert_many([{"_id": n, "kind": n % 3, "n": n} for n in range(3000)]))
+    assert await done(things.count_documents({"kind": 1})) == 1000
+    kinds = things.database.kinds
+    await done(kinds.insert_many([{"_id": n, "name": f"kind {n}"} for n in range(3)]))
+    stages = [
+        {"$match": {"n": {"$gte": 1500}}},
+        {"$group": {"_id": "$kind", "total": {"$sum": "$n"}, "many": {"$sum": 1}}},
+        {"$lookup": {"from": "kinds", "localField": "_id", "foreignField": "_id", "as": "kind"}},
+        {"$unwind": "$kind"},
+        {"$project": {"_id": 0, "name": "$kind.name", "many": 1, "mean": {"$divide": ["$total", "$many"]}}},
+        {"$sort": {"name": -1}},
+    ]
+    cursor = await done(things.aggregate(stages))
+    found = await listed(cursor)
+    expected = [{"many": 500, "name": f"kind {n}", "mean": 2248.5 + n} for n in (2, 1, 0)]
+    assert found == expected
+    cursor = await done(things.aggregate([{"$match": {"kind": 2}}], batchSize=7))
+    assert len(await listed(cursor)) == 1000
+    changed = await done(things.update_many({"kind": 0}, [{"$set": {"twice": {"$multiply": ["$n", 2]}}}]))
+    assert changed.modified_count == 1000
+    assert (await done(things.find_one({"_id": 9})))["twice"] == 18
+    with refused_command(40324):
+        await done(things.aggregate([{"$nonsense": {}}]))
+    with refused_command(9):
+        await done(things.database.command("aggregate", "things", pipeline=[]))
+
+
 async def test_what_is_not_supported_says_so(things):
     await done(things.insert_one({"a": 1}))
     with refused_command(238):

@@ -1,6 +1,7 @@
 //! The table of commands: their names, fields, and what a caller needs to run them. The parser,
 //! `listCommands` and the documents read it.
 
+pub(crate) mod aggregate;
 pub(crate) mod collections;
 pub(crate) mod delete;
 pub(crate) mod diagnostics;
@@ -240,6 +241,16 @@ rows! {
         field("collation", OBJECT),
         field("let", OBJECT),
     ], "changes or removes a document and gives it";
+    Aggregate "aggregate", Read, STABLE => &[
+        required("pipeline", ARRAY),
+        field("cursor", OBJECT),
+        field("explain", BOOL),
+        field("allowDiskUse", BOOL),
+        field("bypassDocumentValidation", BOOL),
+        field("collation", OBJECT),
+        field("hint", STRING.or(OBJECT)),
+        field("let", OBJECT),
+    ], "computes documents by stages";
     Count "count", Read, STABLE => &[
         field("query", OBJECT),
         field("limit", NUMBER),
@@ -315,7 +326,6 @@ rows! {
 
 /// Commands of MongoDB's servers that are known and not supported.
 pub(crate) static UNSUPPORTED: &[&str] = &[
-    "aggregate",
     "explain",
     "collMod",
     "renameCollection",

@@ -4,14 +4,16 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use engine::ops::{PageRequest, Row, Scope};
-use engine::{Container, Error, RequestContext, StoredItem};
+use engine::ops::{AccessPathKind, Page, PageRequest, Row, Scope};
+use engine::{BodyFormat, Container, Error, RequestContext, StoredItem};
 use lang::mongo::CompileOptions;
-use lang::mongo::filter::{self, FilterOptions};
+use lang::mongo::filter::FilterOptions;
+use lang::mongo::find::{self as mongo_find, Find, FindRequest};
 use lang::mongo::projection::{self, ProjectionOptions, Rules};
 use model::{Date, Object, Value, bson};
 use query::document::projection::Projection;
-use query::document::{Failure, Predicate, Variables};
+use query::document::{Failure, FindClauses, FirstFailure, Predicate, Variables, find_plan};
+use query::{EvalError, Plan};
 
 use crate::collections::{document_of, to_bytes, tree_of, whole};
 use crate::command::Command;
@@ -36,8 +38,16 @@ impl From<Failure> for MongoError {
 #[derive(Clone, Debug)]
 pub(crate) struct Filter {
     pub(crate) predicate: Arc<Predicate>,
-    pub(crate) variables: Variables,
+    pub(crate) variables: Arc<Variables>,
     accepts_all: bool,
+    /// What the engine runs to find all of them.
+    plan: Plan,
+    /// Why that failed, if it did.
+    failure: FirstFailure,
+    source: Object,
+    options: CompileOptions,
+    /// The index to use.
+    hint: Option<String>,
     /// Their ids, where the filter names them.
     ids: Option<Vec<Value>>,
 }
@@ -72,9 +82,47 @@ impl Filter {
         options: &CompileOptions,
         variables: &Variables,
     ) -> Result<Self, MongoError> {
-        let predicate = Arc::new(filter::compile(filter, &FilterOptions::new(options))?);
+        let variables = Arc::new(variables.clone());
+        let request = FindRequest { filter: Some(filter), ..FindRequest::default() };
+        let find = mongo_find::compile(&request, &FilterOptions::new(options), &variables)?;
+        let Find { plan, filter: predicate, failure } = find;
         let (accepts_all, ids) = (filter.is_empty(), named_ids(filter));
-        Ok(Self { predicate, variables: variables.clone(), accepts_all, ids })
+        let (source, options) = (filter.clone(), options.clone());
+        Ok(Self {
+            predicate,
+            variables,
+            accepts_all,
+            plan,
+            failure,
+            source,
+            options,
+            hint: None,
+            ids,
+        })
+    }
+
+    /// A filter that is compiled; none accepts all.
+    pub(crate) fn of_predicate(predicate: Option<Arc<Predicate>>, variables: &Variables) -> Self {
+        let (variables, failure) = (Arc::new(variables.clone()), FirstFailure::default());
+        let accepts_all = predicate.is_none();
+        let clauses = FindClauses { filter: predicate.clone(), ..FindClauses::default() };
+        let plan = find_plan(clauses, &variables, &failure);
+        let predicate = predicate.unwrap_or_else(|| Arc::new(Predicate::And(Vec::new())));
+        let (source, options, ids) = (Object::new(), CompileOptions::default(), None);
+        Self { predicate, variables, accepts_all, plan, failure, source, options, hint: None, ids }
+    }
+
+    /// The same, by this index.
+    pub(crate) fn hinted(self, hint: Option<String>) -> Self {
+        Self { hint, ..self }
+    }
+
+    /// The same, in an order and a window.
+    fn ordered(&self, sort: &Object, skip: u64, limit: u64) -> Result<Self, MongoError> {
+        let request = FindRequest { filter: Some(&self.source), sort: Some(sort), skip, limit };
+        let options = FilterOptions::new(&self.options);
+        let Find { plan, failure, .. } = mongo_find::compile(&request, &options, &self.variables)?;
+        Ok(Self { plan, failure, ..self.clone() })
     }
 
     /// An item, if it accepts it.
@@ -129,6 +177,8 @@ pub(crate) struct Found {
 pub(crate) struct Search {
     container: Arc<Container>,
     filter: Filter,
+    /// Whether the documents come in an order that was asked for, and as many as were.
+    is_ordered: bool,
     position: Position,
 }
 
@@ -141,7 +191,75 @@ enum Position {
 
 impl Search {
     pub(crate) fn new(container: Arc<Container>, filter: Filter) -> Self {
-        Self { container, filter, position: Position::Start }
+        Self { container, filter, is_ordered: false, position: Position::Start }
+    }
+
+    /// The documents that a filter accepts, in an order. The engine finds them in it if an index
+    /// has it, or if they fit into one page.
+    pub(crate) async fn ordered(
+        service: &Service,
+        ctx: &mut RequestContext,
+        container: &Arc<Container>,
+        filter: &Filter,
+        (sort, skip, limit): (&Object, u64, u64),
+    ) -> Result<Option<Self>, MongoError> {
+        if container.spec.body != BodyFormat::Bson {
+            return Ok(None);
+        }
+        let filter = filter.ordered(sort, skip, limit)?;
+        let (container, position) = (Arc::clone(container), Position::Start);
+        let search = Self { container, filter, is_ordered: true, position };
+        let is_page = limit > 0 && skip.saturating_add(limit) <= PAGE_ITEMS as u64;
+        if is_page || search.is_in_index_order(service, ctx).await? {
+            return Ok(Some(search));
+        }
+        Ok(None)
+    }
+
+    /// Whether the documents are found in their order, without reading all of them first.
+    async fn is_in_index_order(
+        &self,
+        service: &Service,
+        ctx: &mut RequestContext,
+    ) -> Result<bool, MongoError> {
+        let request =
+            PageRequest { items_max: Some(1), wants_report: true, ..PageRequest::default() };
+        let page = self.query(service, ctx, request).await?;
+        let path = page.report.map(|report| report.access_path);
+        Ok(match path {
+            Some(AccessPathKind::InIndexOrder(_) | AccessPathKind::FirstInIndexOrder(_)) => true,
+            Some(
+                AccessPathKind::NoItems
+                | AccessPathKind::InStorageOrder
+                | AccessPathKind::Sorted
+                | AccessPathKind::Counted,
+            )
+            | None => false,
+        })
+    }
+
+    /// A page of the engine.
+    async fn query(
+        &self,
+        service: &Service,
+        ctx: &mut RequestContext,
+        request: PageRequest,
+    ) -> Result<Page, MongoError> {
+        let mut throttle_wait = ThrottleWait::new(service, ctx);
+        let request = PageRequest { index_hint: self.filter.hint.clone(), ..request };
+        loop {
+            let (plan, request) = (self.filter.plan.clone(), request.clone());
+            let page = service.engine.query(ctx, &self.container, plan, Scope::All, request);
+            match page.await {
+                Ok(page) => return Ok(page),
+                Err(Error::Evaluation(EvalError::Document))
+                    if let Some(failure) = self.filter.failure.get() =>
+                {
+                    return Err(failure.clone().into());
+                }
+                Err(error) => throttle_wait.wait(error).await?,
+            }
+        }
     }
 
     /// Whether there are no more pages.
@@ -161,10 +279,11 @@ impl Search {
             Position::End => return Ok(Vec::new()),
         };
         let is_unsharded = self.container.spec.partition_key.is_system;
-        let is_own = self.container.spec.body == engine::BodyFormat::Bson;
+        let is_own = self.container.spec.body == BodyFormat::Bson;
         if let Some(ids) = self.filter.ids.clone()
             && is_unsharded
             && is_own
+            && !self.is_ordered
         {
             self.position = Position::End;
             return self.named(service, ctx, &ids).await;
@@ -172,13 +291,9 @@ impl Search {
         service.check_time(ctx)?;
         let request =
             PageRequest { items_max: Some(PAGE_ITEMS), continuation, ..PageRequest::default() };
-        let mut throttle_wait = ThrottleWait::new(service, ctx);
-        let page = loop {
-            let (container, request) = (&self.container, request.clone());
-            match service.engine.list_items(ctx, container, Scope::All, request).await {
-                Err(error) => throttle_wait.wait(error).await?,
-                Ok(page) => break page,
-            }
+        let page = match is_own {
+            true => self.query(service, ctx, request).await?,
+            false => self.list(service, ctx, request).await?,
         };
         self.position = page.continuation.map_or(Position::End, Position::After);
         let items = page.rows.into_iter().filter_map(|row| match row {
@@ -186,12 +301,33 @@ impl Search {
             Row::Json(_) => None,
         });
         let mut items = items.collect::<Vec<_>>();
-        if is_unsharded {
+        if is_unsharded && !self.is_ordered {
             // A result that ends within its first page comes in the order of creation.
             items.sort_by(|a, b| a.row_key().as_bytes().cmp(b.row_key().as_bytes()));
         }
-        let found = items.into_iter().map(|item| self.filter.check(item));
+        let found = items.into_iter().map(|item| match is_own {
+            // The engine has applied the filter.
+            true => Ok(Some(Found { document: document_of(&item)?, item, tree: None })),
+            false => self.filter.check(item),
+        });
         found.filter_map(Result::transpose).collect()
+    }
+
+    /// A page of a container of another API, whose items are no documents yet.
+    async fn list(
+        &self,
+        service: &Service,
+        ctx: &mut RequestContext,
+        request: PageRequest,
+    ) -> Result<Page, MongoError> {
+        let mut throttle_wait = ThrottleWait::new(service, ctx);
+        loop {
+            let (container, request) = (&self.container, request.clone());
+            match service.engine.list_items(ctx, container, Scope::All, request).await {
+                Ok(page) => return Ok(page),
+                Err(error) => throttle_wait.wait(error).await?,
+            }
+        }
     }
 
     /// The documents with these ids, in the order of ids.
@@ -238,7 +374,7 @@ impl Found {
 pub(crate) struct Scan {
     search: Search,
     projection: Option<Arc<Projection>>,
-    variables: Variables,
+    variables: Arc<Variables>,
     skip: u64,
     /// How many more documents there may be.
     left: u64,
@@ -309,9 +445,16 @@ pub(crate) enum Outcome {
 /// What is asked of the documents that were found.
 pub(crate) struct Shape {
     pub(crate) projection: Option<Arc<Projection>>,
-    pub(crate) sort: Option<Sort>,
+    pub(crate) sort: Option<Object>,
     pub(crate) skip: u64,
     pub(crate) limit: Option<u64>,
+}
+
+impl Shape {
+    /// All of them, whole.
+    pub(crate) fn whole() -> Self {
+        Self { projection: None, sort: None, skip: 0, limit: None }
+    }
 }
 
 /// Compiles a projection.
@@ -333,20 +476,23 @@ pub(crate) async fn find(
     search: Search,
     shape: Shape,
 ) -> Result<Outcome, MongoError> {
-    let variables = search.filter.variables.clone();
+    let variables = Arc::clone(&search.filter.variables);
     let Shape { projection, sort, skip, limit } = shape;
     let left = limit.unwrap_or(u64::MAX);
-    let Some(sort) = sort else {
-        let ready = VecDeque::new();
-        return Ok(Outcome::Scan(Box::new(Scan {
-            search,
-            projection,
-            variables,
-            skip,
-            left,
-            ready,
-        })));
+    let scan = |search, skip, left| {
+        let (projection, ready) = (projection.clone(), VecDeque::new());
+        let variables = Arc::clone(&variables);
+        Outcome::Scan(Box::new(Scan { search, projection, variables, skip, left, ready }))
     };
+    let Some(sort) = sort.filter(|sort| !sort.is_empty()) else {
+        return Ok(scan(search, skip, left));
+    };
+    let window = (&sort, skip, limit.unwrap_or_default());
+    let ordered = Search::ordered(service, ctx, &search.container, &search.filter, window).await?;
+    if let Some(ordered) = ordered {
+        return Ok(scan(ordered, 0, u64::MAX));
+    }
+    let Some(sort) = Sort::read(&sort)? else { return Ok(scan(search, skip, left)) };
     let kept_max = usize::try_from(skip.saturating_add(left)).unwrap_or(usize::MAX);
     let sorted = sorted(service, ctx, search, &sort, kept_max).await?;
     let skipped = usize::try_from(skip).unwrap_or(usize::MAX);
@@ -357,8 +503,31 @@ pub(crate) async fn find(
     Ok(Outcome::Documents(documents.collect::<Result<_, _>>()?))
 }
 
+/// The first document that a filter accepts, in an order if one is given.
+pub(crate) async fn first(
+    service: &Service,
+    ctx: &mut RequestContext,
+    container: &Arc<Container>,
+    filter: &Filter,
+    sort: Option<&Object>,
+) -> Result<Option<Found>, MongoError> {
+    let mut search = Search::new(Arc::clone(container), filter.clone());
+    if let Some(sort) = sort.filter(|sort| !sort.is_empty())
+        && let Some(ordered) =
+            Search::ordered(service, ctx, container, filter, (sort, 0, 1)).await?
+    {
+        search = ordered;
+    }
+    while !search.is_over() {
+        if let Some(found) = search.page(service, ctx).await?.into_iter().next() {
+            return Ok(Some(found));
+        }
+    }
+    Ok(None)
+}
+
 /// The first documents in an order. Those that are equal stay in the order in which they were found.
-pub(crate) async fn sorted(
+async fn sorted(
     service: &Service,
     ctx: &mut RequestContext,
     mut search: Search,

@@ -3,8 +3,8 @@
 use crate::client::Client;
 use crate::command::Command;
 use crate::commands::{
-    Kind, collections, delete, diagnostics, fail_point, find, hello, indexes, insert, login,
-    requests, sessions, update, users,
+    Kind, aggregate, collections, delete, diagnostics, fail_point, find, hello, indexes, insert,
+    login, requests, sessions, update, users,
 };
 use crate::reply::Reply;
 use crate::{MongoError, Service};
@@ -72,6 +72,7 @@ pub(crate) async fn run(
         Kind::Update => Box::pin(update::run(service, client, command)).await,
         Kind::Delete => Box::pin(delete::run(service, client, command)).await,
         Kind::FindAndModify => Box::pin(update::find_and_modify(service, client, command)).await,
+        Kind::Aggregate => Box::pin(aggregate::run(service, client, command)).await,
         Kind::Count => Box::pin(find::count_documents(service, client, &command)).await,
         Kind::Distinct => Box::pin(find::distinct(service, client, &command)).await,
         Kind::Create => {

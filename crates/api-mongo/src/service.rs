@@ -1,5 +1,6 @@
 //! The service: takes a message through its stages to a reply.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -185,6 +186,13 @@ impl Service {
         Client::new(Arc::clone(self), entry)
     }
 
+    /// A number that no client can guess.
+    pub(crate) fn random_number(&self) -> u64 {
+        let mut bytes = [0; 8];
+        self.engine.components().random.fill(&mut bytes);
+        u64::from_be_bytes(bytes)
+    }
+
     /// Whether a client may do more than log in.
     pub fn admits(&self, client: &Client) -> bool {
         client.principal.is_some() || self.is_trusted(client)
@@ -261,7 +269,7 @@ impl Service {
         let operation = row.map_or(Operation::UNKNOWN, |row| Operation(row.index()));
         self.counters.commands[OpCounter::of(&name) as usize].fetch_add(1, Ordering::Relaxed);
         let peer = client.entry.peer.ip();
-        let outcome = catch_panic(self.carry_out(client, row, command)).await;
+        let outcome = catch_panic(pin!(self.carry_out(client, row, command))).await;
         let outcome = outcome.unwrap_or_else(|message| {
             error!(command = name, message, "a command panicked");
             Err(MongoError::new(code::INTERNAL_ERROR, "a bug of the server"))

@@ -6,7 +6,7 @@ use engine::ops::{EtagCondition, ItemOp};
 use engine::{Container, Error, RequestContext};
 use model::{Object, Value};
 
-use super::find::{check_collation, check_hint};
+use super::find::{check_collation, index_hint};
 use super::insert::check_batch;
 use super::write_concern;
 use crate::client::Client;
@@ -117,9 +117,9 @@ async fn delete(
     statement: &Statement<'_>,
 ) -> Result<u64, MongoError> {
     check_collation(statement.collation)?;
-    check_hint(statement.hint)?;
+    let hint = index_hint(service, command, statement.hint)?;
     let (options, variables) = find::variables_of(service, command)?;
-    let filter = Filter::new(statement.filter, &options, &variables)?;
+    let filter = Filter::new(statement.filter, &options, &variables)?.hinted(hint);
     let Some(container) = service.collection(&command.database, command.collection()?) else {
         return Ok(0);
     };

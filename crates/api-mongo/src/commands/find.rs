@@ -6,6 +6,7 @@ use model::{Object, Value};
 use query::document::types::compare;
 use query::document::{FieldPath, PathPart};
 
+use super::indexes::{ID_INDEX, read_columns};
 use crate::client::Client;
 use crate::collections::size_of;
 use crate::command::{Command, DOCUMENT_BYTES_MAX, is_true, whole_number};
@@ -15,7 +16,6 @@ use crate::errors::codes as code;
 use crate::find::{self, Filter, Outcome, Search, Shape};
 use crate::reply::{Batch, Reply};
 use crate::sessions::SessionId;
-use crate::sort::Sort;
 use crate::{MongoError, Service};
 
 /// Documents of a first batch, if the client asks for no number.
@@ -32,9 +32,11 @@ pub(crate) async fn run(
     let mut ctx = service.context(client, &command)?;
     let (options, variables) = find::variables_of(service, &command)?;
     let empty = Object::new();
-    let filter = Filter::new(command.object("filter").unwrap_or(&empty), &options, &variables)?;
+    let hint = index_hint(service, &command, command.get("hint"))?;
+    let filter = command.object("filter").unwrap_or(&empty);
+    let filter = Filter::new(filter, &options, &variables)?.hinted(hint);
     let projection = find::projection(command.object("projection"), &filter.predicate, &options)?;
-    let sort = command.object("sort").map(Sort::read).transpose()?.flatten();
+    let sort = command.object("sort").cloned();
     let skip = command.natural("skip")?.unwrap_or_default();
     // A negative limit asks for one batch.
     let limit = command.integer("limit")?.unwrap_or_default();
@@ -224,8 +226,7 @@ fn check_options(command: &Command) -> Result<(), MongoError> {
             return Err(not_supported(name));
         }
     }
-    check_collation(command.object("collation"))?;
-    check_hint(command.get("hint"))
+    check_collation(command.object("collation"))
 }
 
 pub(crate) fn not_supported(what: &str) -> MongoError {
@@ -241,24 +242,34 @@ pub(crate) fn check_collation(collation: Option<&Object>) -> Result<(), MongoErr
     }
 }
 
-/// Accepts hints of the order of storage and of the index that every collection has.
-pub(crate) fn check_hint(hint: Option<&Value>) -> Result<(), MongoError> {
-    let is_known = match hint {
-        None => true,
-        Some(Value::String(name)) => name.is_empty() || name == "_id_",
-        Some(Value::Object(key)) => {
+/// The index that a client wants to be used, where it is one beside that of ids.
+pub(crate) fn index_hint(
+    service: &Service,
+    command: &Command,
+    hint: Option<&Value>,
+) -> Result<Option<String>, MongoError> {
+    let container = service.collection(&command.database, command.collection()?);
+    let Some((hint, container)) = hint.zip(container) else { return Ok(None) };
+    let indexes = &container.spec.indexing.ordered;
+    let named = match (hint.as_str(), hint.as_object()) {
+        (Some("" | ID_INDEX), _) => return Ok(None),
+        (Some(name), _) => indexes.iter().find(|index| index.name == name),
+        (None, Some(key)) => {
             let names = key.iter().map(|(name, _)| name).collect::<Vec<_>>();
-            matches!(names.as_slice(), [] | ["_id" | "$natural"])
+            if matches!(names.as_slice(), [] | ["_id" | "$natural"]) {
+                return Ok(None);
+            }
+            let columns = read_columns(key)?;
+            indexes.iter().find(|index| index.columns == columns)
         }
-        Some(_) => false,
+        (None, None) => None,
     };
-    match is_known {
-        true => Ok(()),
-        false => Err(MongoError::new(
+    named.map(|index| Some(index.name.clone())).ok_or_else(|| {
+        MongoError::new(
             code::BAD_VALUE,
             "error processing query: hint provided does not correspond to an existing index",
-        )),
-    }
+        )
+    })
 }
 
 /// `count`.
@@ -271,7 +282,7 @@ pub(crate) async fn count_documents(
         return Ok(document! { "n" => 0 }.into());
     };
     check_collation(command.object("collation"))?;
-    check_hint(command.get("hint"))?;
+    let hint = index_hint(service, command, command.get("hint"))?;
     let mut ctx = service.context(client, command)?;
     let skip = command.natural("skip")?.unwrap_or_default();
     let limit = command.integer("limit")?.unwrap_or_default().unsigned_abs();
@@ -282,7 +293,7 @@ pub(crate) async fn count_documents(
         found = size_of(&service.engine, &container).0;
     } else {
         let (options, variables) = find::variables_of(service, command)?;
-        let filter = Filter::new(query, &options, &variables)?;
+        let filter = Filter::new(query, &options, &variables)?.hinted(hint);
         let mut search = Search::new(container, filter);
         while !search.is_over() {
             found += search.page(service, &mut ctx).await?.len() as u64;

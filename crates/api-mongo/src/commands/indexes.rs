@@ -229,7 +229,7 @@ fn read_index(index: &Value) -> Result<Option<OrderedIndexSpec>, MongoError> {
     Ok(Some(spec))
 }
 
-fn read_columns(key: &Object) -> Result<Vec<OrderedColumn>, MongoError> {
+pub(crate) fn read_columns(key: &Object) -> Result<Vec<OrderedColumn>, MongoError> {
     if key.is_empty() {
         return Err(cannot_create("Index keys cannot be empty."));
     }

@@ -7,13 +7,14 @@ use engine::ops::{EtagCondition, ItemBody, ItemOp};
 use engine::{Container, Error, RequestContext};
 use lang::mongo::CompileOptions;
 use lang::mongo::filter::FilterOptions;
+use lang::mongo::pipeline::{self, PipelineOptions};
 use lang::mongo::update::{self, UpdateOptions};
 use lang::mongo::upsert;
 use model::{Object, Value, bson};
 use query::document::update::{Update, UpdateContext};
 
 use super::delete::{ATTEMPTS_MAX, check_fields, remove};
-use super::find::{check_collation, check_hint};
+use super::find::{check_collation, index_hint};
 use super::insert::{check_batch, duplicate_id, new_object_id};
 use super::write_concern;
 use crate::client::Client;
@@ -21,9 +22,8 @@ use crate::collections::{check_writable, tree_of, whole};
 use crate::command::{Command, is_true, type_name, wrong_type};
 use crate::document::{count, document};
 use crate::errors::codes as code;
-use crate::find::{self, Filter, Found, Search, sorted};
+use crate::find::{self, Filter, Found, Search, first};
 use crate::reply::Reply;
-use crate::sort::Sort;
 use crate::throttle_wait::ThrottleWait;
 use crate::{MongoError, Service};
 
@@ -122,9 +122,9 @@ async fn update_statement(
         ));
     }
     check_collation(statement.get("collation").and_then(Value::as_object))?;
-    check_hint(statement.get("hint"))?;
+    let hint = index_hint(service, command, statement.get("hint"))?;
     let array_filters = statement.get("arrayFilters").and_then(Value::as_array);
-    let changing = Changing::new(service, command, filter, change, array_filters)?;
+    let changing = Changing::new(service, command, (filter, hint), (change, array_filters))?;
     let container = match is_set("upsert") {
         true => {
             Some(service.collection_to_write(ctx, &command.database, command.collection()?).await?)
@@ -203,15 +203,14 @@ impl Changing {
     fn new(
         service: &Service,
         command: &Command,
-        query: &Object,
-        change: &Value,
-        array_filters: Option<&[Value]>,
+        (query, hint): (&Object, Option<String>),
+        (change, array_filters): (&Value, Option<&[Value]>),
     ) -> Result<Self, MongoError> {
         let (options, variables) = find::variables_of(service, command)?;
-        let filter = Filter::new(query, &options, &variables)?;
+        let filter = Filter::new(query, &options, &variables)?.hinted(hint);
         let array_filters = array_filters.unwrap_or_default().iter();
         let array_filters = array_filters.filter_map(Value::as_object).cloned().collect::<Vec<_>>();
-        let update = compile(change, &options, &array_filters)?;
+        let update = compile(service, command, change, &options, &array_filters)?;
         Ok(Self { filter, update })
     }
 
@@ -277,7 +276,7 @@ impl Changing {
         service: &Service,
         ctx: &mut RequestContext,
         container: &Arc<Container>,
-        sort: Option<&Sort>,
+        sort: Option<&Object>,
     ) -> Result<Option<Changed>, MongoError> {
         for _ in 0..ATTEMPTS_MAX {
             let Some(found) = first(service, ctx, container, &self.filter, sort).await? else {
@@ -327,33 +326,27 @@ impl Changing {
 }
 
 fn compile(
+    service: &Service,
+    command: &Command,
     change: &Value,
     options: &CompileOptions,
     array_filters: &[Object],
 ) -> Result<Update, MongoError> {
     let filter = FilterOptions::new(options);
-    let options = UpdateOptions { array_filters, ..UpdateOptions::new(filter) };
+    let pipeline = PipelineOptions {
+        expressions: options,
+        database: &command.database,
+        has_collection: true,
+        compile_script: None,
+        seed: service.random_number(),
+    };
+    let compile_pipeline = |stages: &[Value]| pipeline::compile_update(stages, &pipeline);
+    let options = UpdateOptions {
+        array_filters,
+        compile_pipeline: Some(&compile_pipeline),
+        ..UpdateOptions::new(filter)
+    };
     Ok(update::compile(change, &options)?)
-}
-
-/// The first document that matches.
-async fn first(
-    service: &Service,
-    ctx: &mut RequestContext,
-    container: &Arc<Container>,
-    filter: &Filter,
-    sort: Option<&Sort>,
-) -> Result<Option<Found>, MongoError> {
-    let mut search = Search::new(Arc::clone(container), filter.clone());
-    if let Some(sort) = sort {
-        return Ok(sorted(service, ctx, search, sort, 1).await?.into_iter().next());
-    }
-    while !search.is_over() {
-        if let Some(found) = search.page(service, ctx).await?.into_iter().next() {
-            return Ok(Some(found));
-        }
-    }
-    Ok(None)
 }
 
 /// `findAndModify`.
@@ -374,7 +367,7 @@ async fn find_and_modify_one(
 ) -> Result<Reply, MongoError> {
     let concern = write_concern::check(client, &command)?;
     check_collation(command.object("collation"))?;
-    check_hint(command.get("hint"))?;
+    let hint = index_hint(service, &command, command.get("hint"))?;
     let mut ctx = service.context(client, &command)?;
     let is_set = |name| command.flag(name) == Some(true);
     let bad = |message: &str| MongoError::new(code::FAILED_TO_PARSE, message);
@@ -398,9 +391,9 @@ async fn find_and_modify_one(
     }
     let empty = Object::new();
     let query = command.object("query").unwrap_or(&empty);
-    let sort = command.object("sort").map(Sort::read).transpose()?.flatten();
+    let sort = command.object("sort").cloned();
     let (options, variables) = find::variables_of(service, &command)?;
-    let filter = Filter::new(query, &options, &variables)?;
+    let filter = Filter::new(query, &options, &variables)?.hinted(hint.clone());
     let projection = find::projection(command.object("fields"), &filter.predicate, &options)?;
     let container = match upserts {
         true => {
@@ -415,8 +408,12 @@ async fn find_and_modify_one(
             value = remove_first(service, &mut ctx, &container, &filter, sort.as_ref()).await?;
             last = document! { "n" => i32::from(value.is_some()) };
         } else if let Some(change) = change {
-            let changing =
-                Changing::new(service, &command, query, change, command.array("arrayFilters"))?;
+            let changing = Changing::new(
+                service,
+                &command,
+                (query, hint),
+                (change, command.array("arrayFilters")),
+            )?;
             let changed = changing.change_first(service, &mut ctx, &container, sort.as_ref());
             let mut changed = changed.await?;
             let mut upserted = None;
@@ -461,7 +458,7 @@ async fn remove_first(
     ctx: &mut RequestContext,
     container: &Arc<Container>,
     filter: &Filter,
-    sort: Option<&Sort>,
+    sort: Option<&Object>,
 ) -> Result<Option<Bytes>, MongoError> {
     for _ in 0..ATTEMPTS_MAX {
         let Some(found) = first(service, ctx, container, filter, sort).await? else {
