@@ -31,7 +31,7 @@ fn the_fuzz_targets_are_those_with_saved_inputs() {
 }
 
 /// Targets that tests of other crates run.
-const OF_OTHERS: [&str; 3] = ["documents", "message", "multipart"];
+const OF_OTHERS: [&str; 4] = ["documents", "message", "multipart", "pipelines"];
 
 /// The files of a directory in sorted order, so that every run does the same.
 fn files_in(directory: &Path) -> Vec<PathBuf> {
