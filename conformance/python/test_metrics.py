@@ -82,7 +82,7 @@ def test_partitions_and_requests_are_counted(server):
         assert value(found, "planisphere_partition_requests_total", **partition) == created
         assert value(found, "planisphere_partition_throttled_requests_total", **partition) == throttled
         assert value(found, "planisphere_partition_status", **partition, status="online") == 1
-        asked = {"api": "nosql", "operation": "create_item"}
+        asked = {"api": "nosql", "wire": "http", "operation": "create_item"}
         assert value(found, "planisphere_requests_total", **asked, status="201") == created
         assert value(found, "planisphere_requests_total", **asked, status="429") == throttled
         assert value(found, "planisphere_request_duration_seconds_count", **asked) == created + throttled
