@@ -56,6 +56,11 @@ fn hosts(answer: &Response) -> Vec<String> {
     addresses.iter().map(host).collect()
 }
 
+/// All replicas at one place.
+fn at_each(host: &str) -> [&str; 4] {
+    [host; 4]
+}
+
 #[test]
 fn direct_mode_is_on_the_ports_of_the_nosql_api() {
     let server = in_memory(&["--nosql-second-port", &free_port().to_string()]);
@@ -65,7 +70,7 @@ fn direct_mode_is_on_the_ports_of_the_nosql_api() {
     // On the same port, before and after.
     assert_eq!(get(&server, "/ready").status, 200);
     let told = hosts(&addresses(&server, None, Some(&format!("localhost:{port}"))));
-    assert_eq!(told, [format!("localhost:{port}"), format!("localhost:{port}")]);
+    assert_eq!(told, at_each(&format!("localhost:{port}")));
     for other in [server.ready().table, server.ready().admin] {
         assert_eq!(greeting(&server, other.unwrap().port()), None);
     }
@@ -79,7 +84,7 @@ fn direct_mode_can_have_a_port_of_its_own() {
     assert_eq!(greeting(&server, direct), Some(200));
     assert_eq!(greeting(&server, server.ready().address.port()), None);
     let told = hosts(&addresses(&server, None, Some("localhost:18081")));
-    assert_eq!(told, [format!("localhost:{direct}"), format!("localhost:{direct}")]);
+    assert_eq!(told, at_each(&format!("localhost:{direct}")));
     // It speaks nothing else.
     let pem = get(&server, "/_explorer/emulator.pem").body;
     let ready = Request::new("GET", "/ready");
@@ -122,19 +127,18 @@ fn without_direct_mode_addresses_are_refused_with_the_remedy() {
 fn addresses_have_the_port_that_the_client_reaches_unless_a_public_endpoint_says_otherwise() {
     let server = in_memory(&[]);
     for host in ["localhost:18081", "127.0.0.1:9", "host.docker.internal:443"] {
-        assert_eq!(hosts(&addresses(&server, None, Some(host))), [host, host]);
+        assert_eq!(hosts(&addresses(&server, None, Some(host))), at_each(host));
     }
     let told = hosts(&addresses(&server, None, Some("[::1]:18081")));
-    assert_eq!(told, ["localhost:18081", "localhost:18081"]);
+    assert_eq!(told, at_each("localhost:18081"));
 
     let public = ["--public-endpoint", "https://db.example:8443/"];
     let server = in_memory(&public);
-    assert_eq!(hosts(&addresses(&server, None, None)), ["db.example:8443", "db.example:8443"]);
+    assert_eq!(hosts(&addresses(&server, None, None)), at_each("db.example:8443"));
     let direct = free_port().to_string();
     let server = builder().args(["--memory"]).args(public).args(["--direct", &direct]);
-    let expected = format!("db.example:{direct}");
     let told = hosts(&addresses(&server.start().unwrap(), None, None));
-    assert_eq!(told, [expected.clone(), expected]);
+    assert_eq!(told, at_each(&format!("db.example:{direct}")));
 }
 
 fn free_port() -> u16 {
