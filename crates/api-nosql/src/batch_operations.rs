@@ -194,6 +194,10 @@ impl Results {
         let (status, item) = match outcome {
             Ok(ItemOutcome::Created(item)) => (201, item),
             Ok(ItemOutcome::Replaced(item) | ItemOutcome::Read(item)) => (200, item),
+            // This API has no updates that are code, and no sessions that send statements again.
+            Ok(ItemOutcome::Updated { .. } | ItemOutcome::Repeated(_)) => {
+                return self.push_error(&ApiError::internal(), charge);
+            }
             Ok(ItemOutcome::Deleted) => {
                 return self.write(&ResultRow { status: 204, charge, ..ResultRow::default() });
             }

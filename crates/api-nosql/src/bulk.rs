@@ -75,7 +75,10 @@ fn prepare(
     };
     let op = operation.to_op(definition, &request.body)?;
     let needs_key = match &op {
-        ItemOp::Patch { .. } | ItemOp::Delete { .. } | ItemOp::Read { .. } => true,
+        ItemOp::Patch { .. }
+        | ItemOp::Update { .. }
+        | ItemOp::Delete { .. }
+        | ItemOp::Read { .. } => true,
         ItemOp::Create { .. }
         | ItemOp::Upsert { .. }
         | ItemOp::Replace { .. }

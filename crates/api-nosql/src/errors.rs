@@ -431,7 +431,9 @@ impl From<engine::Error> for ApiError {
             }
             E::InvalidRequest(invalid) => ApiError::new(kind, texts::invalid_request(&invalid)),
             E::PartitionKeyMismatch(mismatch) => simple(texts::key_mismatch(mismatch)),
-            E::Unfit(_) => ApiError::new(kind, error.to_string()),
+            E::Unfit(_) | E::UpdateRefused { .. } | E::RetryTooOld { .. } => {
+                ApiError::new(kind, error.to_string())
+            }
             E::ContainerRecreated => simple(
                 "The intended collection rid does not match the collection found under the name. \
                  Refresh the cached collection and retry.",

@@ -290,7 +290,7 @@ fn set_body(op: &mut ItemOp, container: &ContainerSpec, text: &str) -> Result<()
             let changed = payload::value(text.as_bytes())?;
             *patch = crate::patch::from_value(&container.partition_key, changed)?;
         }
-        ItemOp::Delete { .. } | ItemOp::Read { .. } => {}
+        ItemOp::Update { .. } | ItemOp::Delete { .. } | ItemOp::Read { .. } => {}
     }
     Ok(())
 }

@@ -201,7 +201,9 @@ async fn write_triggered(
         ItemOp::Replace { body, .. } => (Operation::Replace, Some(body.value())),
         ItemOp::Patch { .. } => (Operation::Patch, None),
         ItemOp::Delete { .. } => (Operation::Delete, None),
-        ItemOp::Merge { .. } | ItemOp::Read { .. } => return Err(ApiError::internal()),
+        ItemOp::Merge { .. } | ItemOp::Update { .. } | ItemOp::Read { .. } => {
+            return Err(ApiError::internal());
+        }
     };
     let key = match (key, body) {
         (Some(key), _) => key,
@@ -231,6 +233,8 @@ pub(crate) fn reply(outcome: &ItemOutcome, request: &Request) -> Result<Reply, A
         ItemOutcome::Created(item) => written(Status::CREATED, item, request),
         ItemOutcome::Replaced(item) | ItemOutcome::Read(item) => written(Status::OK, item, request),
         ItemOutcome::Deleted => Ok(Reply::no_content()),
+        // This API has no updates that are code, and no sessions that send statements again.
+        ItemOutcome::Updated { .. } | ItemOutcome::Repeated(_) => Err(ApiError::internal()),
     }
 }
 

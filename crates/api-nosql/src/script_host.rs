@@ -94,6 +94,10 @@ impl ScriptHost {
             ItemOutcome::Created(_) => 201,
             ItemOutcome::Replaced(_) | ItemOutcome::Read(_) => 200,
             ItemOutcome::Deleted => 204,
+            // Scripts make no updates that are code.
+            ItemOutcome::Updated { .. } | ItemOutcome::Repeated(_) => {
+                return Err(ApiError::internal());
+            }
         };
         let body = outcome.item().map(|item| self.show(item)).transpose()?;
         Ok(HostReply { status, body, ..HostReply::default() })

@@ -107,6 +107,8 @@ impl Settings {
 /// | `write.rs` | [`write_item`](Self::write_item) |
 /// | `batch.rs` | [`write_batch`](Self::write_batch), [`write_batch_within`](Self::write_batch_within) |
 /// | `bulk.rs` | [`bulk`](Self::bulk) |
+/// | `run.rs` | [`run`](Self::run) |
+/// | `together.rs` | [`write_together`](Self::write_together) |
 /// | `erase.rs` | [`delete_partition_key`](Self::delete_partition_key) |
 /// | `transact.rs` | [`transact`](Self::transact) |
 /// | `transaction.rs` | [`begin`](Self::begin), [`commit_transaction`](Self::commit_transaction) |

@@ -158,6 +158,20 @@ pub enum Error {
     /// The changed item violates a rule of the front end that requested the change.
     #[error("the changed item is against rule {0}")]
     Unfit(u16),
+    /// An update does not apply to the item, by a rule of the front end that requested it.
+    #[error("{message}")]
+    UpdateRefused {
+        /// The front end's number of the rule.
+        code: i32,
+        /// The front end's text.
+        message: Box<str>,
+    },
+    /// A session has sent statements of a later number than this one's.
+    #[error("the session has gone on to number {newest}")]
+    RetryTooOld {
+        /// The newest number that is known of the session.
+        newest: i64,
+    },
     /// The partition key does not fit the definition or the item.
     #[error("{0}")]
     PartitionKeyMismatch(#[from] KeyMismatch),
@@ -279,9 +293,11 @@ impl Error {
             Error::PreconditionFailed => ErrorKind::PreconditionFailed,
             Error::PatchConditionFailed => ErrorKind::PatchConditionFailed,
             Error::NotModified { .. } => ErrorKind::NotModified,
-            Error::InvalidRequest(_) | Error::Unfit(_) | Error::OfferRefused(_) => {
-                ErrorKind::BadRequest
-            }
+            Error::InvalidRequest(_)
+            | Error::Unfit(_)
+            | Error::UpdateRefused { .. }
+            | Error::RetryTooOld { .. }
+            | Error::OfferRefused(_) => ErrorKind::BadRequest,
             Error::PartitionKeyMismatch(_) => ErrorKind::PartitionKeyMismatch,
             Error::ContainerRecreated => ErrorKind::ContainerRecreated,
             Error::Evaluation(query::EvalError::NonFiniteNumber) => ErrorKind::NonFiniteNumber,

@@ -12,6 +12,7 @@
 //! | `10` | logical key, row key | the item ([`crate::row`]) |
 //! | `11` | constraint u16, logical key, encoded values | row key of the item that holds them |
 //! | `12` | logical key | bytes u64, items u64 of the logical partition |
+//! | `13` | logical key, session | what a session did in it ([`crate::commit::RetryRecord`]) |
 //! | `20` | path u64, encoded value, item number u64 | logical key + row key ([`crate::index`]) |
 //! | `21` | composite index u64, encoded values, item number u64 | logical key + row key |
 //! | `22` | shape u64, item number u64 | logical key + row key |
@@ -23,7 +24,7 @@
 //! | `30` | lsn u64, origin u32, seq u32 | change: put or delete, time, ttl, logical key + row key |
 //! | `31` | lsn u64, origin u32, seq u32 | version, where all are kept ([`crate::version`]) |
 //!
-//! Reserved: `13` retry records; `14` to `16` chunks of large values; `17`, `18`, `2A` deliveries of
+//! Reserved: `14` to `16` chunks of large values; `17`, `18`, `2A` deliveries of
 //! queues; `27`, `28` edges out and in; `29` ordered indexes of MongoDB collections.
 //!
 //! *Identity* here = its length u16, then logical key + row key.
@@ -55,6 +56,7 @@ const TAG_STATE: u8 = 0x00;
 const TAG_ROW: u8 = 0x10;
 const TAG_UNIQUE: u8 = 0x11;
 const TAG_LOGICAL: u8 = 0x12;
+const TAG_RETRY: u8 = 0x13;
 const TAG_TERM: u8 = 0x20;
 const TAG_COMPOSITE: u8 = 0x21;
 const TAG_SHAPE: u8 = 0x22;
@@ -75,7 +77,7 @@ pub const KEY_TAGS: KeyTags =
 
 // Everything from the first index entries on is scanned, but for vectors.
 const _: () = {
-    assert!(TAG_LOGICAL < TAG_TERM && TAG_TEXT < TAG_VECTOR);
+    assert!(TAG_RETRY < TAG_TERM && TAG_TEXT < TAG_VECTOR);
     assert!(TAG_VECTOR + 1 == TAG_CELL && TAG_VERSIONS < TAG_END);
 };
 
@@ -211,6 +213,11 @@ impl LogicalKey {
         join(&[&[TAG_LOGICAL], &self.0])
     }
 
+    /// The key of what a session did in the logical partition.
+    pub(crate) fn retry(&self, session: &[u8]) -> Bytes {
+        join(&[&[TAG_RETRY], &self.0, session])
+    }
+
     /// The logical partition whose counters lie under `key`.
     pub(crate) fn of_counters(key: &[u8]) -> Option<Self> {
         key.strip_prefix(&[TAG_LOGICAL]).map(|logical| Self(logical.to_vec()))
@@ -245,7 +252,7 @@ pub(crate) fn identity_bound(form: EpkForm, bound: &Epk) -> Vec<u8> {
 /// hash. `None` for keys that hold it only in their value, when no value is given.
 pub(crate) fn identity_of<'a>(key: &'a [u8], value: Option<&'a [u8]>) -> Option<&'a [u8]> {
     match key.split_first()? {
-        (&(TAG_ROW | TAG_LOGICAL), logical) => Some(logical),
+        (&(TAG_ROW | TAG_LOGICAL | TAG_RETRY), logical) => Some(logical),
         (&TAG_UNIQUE, rest) => rest.get(2..),
         (&(TAG_TERM | TAG_COMPOSITE | TAG_SHAPE | TAG_ORDERED), _) => value,
         (&(TAG_WORD..=TAG_CELL), _) => Some(split_entry(value?)?.0),
@@ -265,6 +272,14 @@ pub(crate) const ROWS_BOUNDS: ([u8; 1], [u8; 1]) = ([TAG_ROW], [TAG_ROW + 1]);
 
 /// Bounds of the counters of all logical partitions.
 pub(crate) const COUNTERS_BOUNDS: ([u8; 1], [u8; 1]) = ([TAG_LOGICAL], [TAG_LOGICAL + 1]);
+
+/// Bounds of what sessions did in all logical partitions.
+pub(crate) const RETRY_BOUNDS: ([u8; 1], [u8; 1]) = ([TAG_RETRY], [TAG_RETRY + 1]);
+
+/// Whether what a session did lies under this key.
+pub(crate) fn is_retry(key: &[u8]) -> bool {
+    key.first() == Some(&TAG_RETRY)
+}
 
 /// The hash of the logical partition whose counters lie under this key.
 pub(crate) fn epk_of_counters(form: EpkForm, key: &[u8]) -> Option<Epk> {
@@ -484,6 +499,8 @@ pub(crate) enum Kind<'k> {
     Index,
     /// With the logical key.
     Counters(&'k [u8]),
+    /// What a session did, with the logical key and the session.
+    Retry(&'k [u8]),
     Log {
         lsn: Lsn,
         origin: PartitionId,
@@ -509,6 +526,7 @@ pub(crate) fn kind(key: &[u8]) -> Kind<'_> {
         Some((&TAG_UNIQUE, _)) => Kind::Unique,
         Some((&(TAG_TERM..=TAG_CELL | TAG_ORDERED), _)) => Kind::Index,
         Some((&TAG_LOGICAL, logical)) => Kind::Counters(logical),
+        Some((&TAG_RETRY, session)) => Kind::Retry(session),
         Some((&tag @ (TAG_LOG | TAG_VERSIONS), _)) => match log_entry(key) {
             Some((lsn, origin, seq)) if tag == TAG_LOG => Kind::Log { lsn, origin, seq },
             Some((lsn, origin, seq)) => Kind::Version { lsn, origin, seq },

@@ -45,12 +45,15 @@ mod routing;
 mod row;
 mod row_key;
 pub mod ru;
+pub mod run;
 mod script_pool;
 mod submit;
 mod task_tracker;
+pub mod together;
 mod transact;
 pub mod transaction;
 mod ttl;
+pub mod update;
 mod version;
 mod write;
 

@@ -1,5 +1,6 @@
 //! Requests and outcomes of the data plane, as plain values.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -11,6 +12,7 @@ use query::plan::SortOrder;
 
 use crate::index::Composite;
 use crate::patch::{Check, Patch};
+use crate::update::Update;
 use crate::{BodyFormat, Error, Etag, RangeId, RowKey, StoredItem};
 
 /// An item as a client sent it: the bytes that will be stored and the tree they stand for.
@@ -102,6 +104,15 @@ pub enum ItemOp {
         /// A rule that the result must satisfy.
         check: Option<Check>,
     },
+    /// Changes an item as its stored version, or its absence, demands.
+    Update {
+        /// Row key of the item.
+        id: RowKey,
+        /// What becomes of it.
+        update: Arc<dyn Update>,
+        /// Condition on the existing version.
+        if_match: Option<EtagCondition>,
+    },
     /// Removes an existing item.
     Delete {
         /// Row key of the existing item.
@@ -129,6 +140,16 @@ pub enum ItemOutcome {
     Read(StoredItem),
     /// The item is gone.
     Deleted,
+    /// What an update made of an item; the same version twice if it kept it.
+    Updated {
+        /// The item before, if there was one.
+        before: Option<Box<StoredItem>>,
+        /// The item now, if there is one.
+        after: Option<StoredItem>,
+    },
+    /// An earlier attempt of the same statement was carried out: what that
+    /// [noted](crate::run::RetrySession::describe) of it.
+    Repeated(Bytes),
 }
 
 impl ItemOutcome {
@@ -136,7 +157,8 @@ impl ItemOutcome {
     pub fn item(&self) -> Option<&StoredItem> {
         match self {
             ItemOutcome::Created(i) | ItemOutcome::Replaced(i) | ItemOutcome::Read(i) => Some(i),
-            ItemOutcome::Deleted => None,
+            ItemOutcome::Updated { after, .. } => after.as_ref(),
+            ItemOutcome::Deleted | ItemOutcome::Repeated(_) => None,
         }
     }
 }

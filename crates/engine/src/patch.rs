@@ -11,6 +11,8 @@ mod commit;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use commit::{BYTES_IN_COMMITTER, refused};
+
 /// A list of changes, applied in order, all or none.
 #[derive(Clone, Debug, Default)]
 pub struct Patch {

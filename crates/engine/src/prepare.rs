@@ -6,7 +6,7 @@ use bytes::Bytes;
 use model::{PartitionKey, PartitionKeyComponent, Value, epk, order, partition_key};
 
 use crate::catalog::{Container, ContainerSpec};
-use crate::commit::{PreparedOp, PreparedPatch};
+use crate::commit::{PreparedOp, PreparedPatch, PreparedUpdate};
 use crate::index::{TERM_ORDER, Terms};
 use crate::item::NoSystemProperties;
 use crate::keys::{EpkForm, LogicalKey};
@@ -157,6 +157,10 @@ pub(crate) fn prepare_op(
                 PreparedOp::Patch(Box::new(PreparedPatch { id, patch, if_match, or_create })),
             )
         }
+        ItemOp::Update { id, update, if_match } => {
+            let update = PreparedUpdate { id, update, if_match };
+            (addressed(&update.id)?, PreparedOp::Update(Box::new(update)))
+        }
         ItemOp::Delete { id, if_match } => {
             (addressed(&id)?, PreparedOp::Delete { id, if_match, old: None })
         }
@@ -219,6 +223,30 @@ pub(crate) fn patched(
     let logical_partition = logical_partition_of_item(container, None, &body)?;
     let item = new_item(container, body)?;
     if item.id != *stored.row_key() || logical_partition.key_values != stored.partition_key {
+        return Err(InvalidRequest::PatchMovesItem.into());
+    }
+    Ok(item)
+}
+
+/// What an update of `stored` puts in its place, which must keep its row key and partition key.
+pub(crate) fn updated(
+    container: &Container,
+    stored: &StoredItem,
+    body: ItemBody,
+) -> Result<NewItem, Error> {
+    put_by_update(container, stored.row_key(), &stored.partition_key, body)
+}
+
+/// What an update puts under a row key of a logical partition.
+pub(crate) fn put_by_update(
+    container: &Container,
+    id: &RowKey,
+    key_values: &[u8],
+    body: ItemBody,
+) -> Result<NewItem, Error> {
+    let logical_partition = logical_partition_of_item(container, None, &body)?;
+    let item = new_item(container, body)?;
+    if item.id != *id || logical_partition.key_values != *key_values {
         return Err(InvalidRequest::PatchMovesItem.into());
     }
     Ok(item)

@@ -6,7 +6,7 @@ use model::Charge;
 use tokio::sync::oneshot;
 
 use crate::catalog::Container;
-use crate::commit::{Command, CommitTerms, ItemCommit, ItemCommitted, PreparedOp};
+use crate::commit::{Command, CommitTerms, ItemCommit, ItemCommitted, PartitionRef, PreparedOp};
 use crate::prepare::LogicalPartition;
 use crate::routing::PartitionRange;
 use crate::{Engine, Error};
@@ -48,8 +48,7 @@ impl Engine {
         let (reply, answer) = oneshot::channel();
         let commit = ItemCommit {
             container: Arc::clone(container),
-            range: range.id,
-            partition: Arc::clone(&range.partition),
+            located: PartitionRef::of(range),
             logical_partition,
             ops,
             terms,

@@ -16,8 +16,8 @@ use storage::View;
 use crate::cancellation::StopSignal;
 use crate::catalog::Container;
 use crate::commit::{
-    self, CommitContext, CommitTerms, Group, PartitionState, PreparedOp, PreparedPatch, ReadSet,
-    Stamp,
+    self, CommitContext, CommitTerms, Group, PartitionState, PreparedOp, PreparedPatch,
+    PreparedUpdate, ReadSet, Stamp,
 };
 use crate::context::WorkContext;
 use crate::governor::Paid;
@@ -209,7 +209,8 @@ impl Transaction {
             partition_bytes_max: self.engine.inner.settings.partition_bytes_max,
             answer_limit: None,
         };
-        let results = commit::apply_or_undo(&mut self.group, &mut self.state, &context, vec![op]);
+        let results =
+            commit::apply_or_undo(&mut self.group, &mut self.state, &context, vec![op], None);
         let Some(result) = results.into_iter().next() else {
             return Err(Error::Internal("an operation without a result".into()));
         };
@@ -391,11 +392,16 @@ fn unconditional(op: &PreparedOp) -> Option<(PreparedOp, usize)> {
             let patch = PreparedPatch { if_match: None, ..PreparedPatch::clone(patch) };
             (PreparedOp::Patch(Box::new(patch)), 0)
         }
+        PreparedOp::Update(update) => {
+            let update = PreparedUpdate { if_match: None, ..PreparedUpdate::clone(update) };
+            (PreparedOp::Update(Box::new(update)), 0)
+        }
         PreparedOp::Delete { id, .. } => {
             (PreparedOp::Delete { id: id.clone(), if_match: None, old: None }, id.as_bytes().len())
         }
         PreparedOp::Read { .. }
         | PreparedOp::Swap { .. }
+        | PreparedOp::Settle { .. }
         | PreparedOp::Erase { .. }
         | PreparedOp::Expire { .. } => return None,
     })

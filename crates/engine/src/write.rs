@@ -28,12 +28,28 @@ impl Engine {
         let timer = self.time_operation("write");
         let paid = self.admit(ctx, &range, op.least_charge())?;
         let name = logical_partition.id();
-        let committed = if let PreparedOp::Patch(op) = op {
-            // Boxed, so that the futures of the other operations do not hold its state.
-            Box::pin(self.commit_patch(container, &range, logical_partition, op)).await
-        } else {
-            let terms = CommitTerms::default();
-            self.commit(container, &range, logical_partition, vec![op], terms).await
+        let committed = match op {
+            // Boxed, so that the futures of the other operations do not hold their state.
+            PreparedOp::Patch(op) => {
+                Box::pin(self.commit_patch(container, &range, logical_partition, op)).await
+            }
+            PreparedOp::Update(op) => {
+                let terms = CommitTerms::default();
+                let commit = self.commit_update(container, &range, logical_partition, op, terms);
+                Box::pin(commit).await
+            }
+            other @ (PreparedOp::Create(_)
+            | PreparedOp::Upsert(..)
+            | PreparedOp::Replace { .. }
+            | PreparedOp::Swap { .. }
+            | PreparedOp::Settle { .. }
+            | PreparedOp::Delete { .. }
+            | PreparedOp::Read { .. }
+            | PreparedOp::Erase { .. }
+            | PreparedOp::Expire { .. }) => {
+                let terms = CommitTerms::default();
+                self.commit(container, &range, logical_partition, vec![other], terms).await
+            }
         };
         range.partition.meter.settle(paid, charge_of(&committed), Some(&name));
         self.end_operation(timer, ctx, container, committed.as_ref().err());

@@ -58,6 +58,7 @@ impl StoredRow {
             | Kind::Unique
             | Kind::Index
             | Kind::Counters(_)
+            | Kind::Retry(_)
             | Kind::Log { .. }
             | Kind::Version { .. }
             | Kind::TextTotals

@@ -9,7 +9,7 @@ use storage::{Dir, KeyRange, View};
 
 use super::Audit;
 use crate::changes::Trimmed;
-use crate::commit::{CopyProgress, LogicalCounters, PartitionState};
+use crate::commit::{CopyProgress, LogicalCounters, PartitionState, RetryRecord};
 use crate::index::TextTotals;
 use crate::keys::{self, EpkForm, Kind, Log, LogicalKey};
 use crate::prepare::{self, LogicalPartition};
@@ -103,6 +103,7 @@ fn read(view: &dyn View, partition: PartitionId) -> Result<Contents, Error> {
             Kind::Counters(logical) => LogicalCounters::decode(&value)
                 .map(|c| contents.counters.insert(Bytes::copy_from_slice(logical), c))
                 .is_some(),
+            Kind::Retry(_) => RetryRecord::decode(&value).is_some(),
             Kind::Log { lsn, .. } => Change::decode(&value)
                 .map(|change| {
                     let identity = Bytes::copy_from_slice(change.identity);

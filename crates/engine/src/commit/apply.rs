@@ -15,13 +15,14 @@ use crate::partition::Reader;
 use crate::planted::{Bug, is_planted};
 use crate::prepare::{self, LogicalPartition, NewItem};
 use crate::row::{self, Change, ChangeKind, Row, RowHead};
+use crate::update::{Change as UpdateChange, ItemView};
 use crate::version::{Version, VersionKind};
 use crate::{Error, ResourceKind, RowKey, StoredItem, ru};
 
 use super::group::Group;
 use super::stamp::Stamp;
 use super::state::{LogicalCounters, PartitionState};
-use super::{PreparedOp, PreparedPatch};
+use super::{PreparedOp, PreparedPatch, PreparedUpdate, SettledChange};
 
 /// Item numbers a partition leases at a time.
 pub(crate) const NUMBERS_LEASED: u64 = 1024;
@@ -168,6 +169,10 @@ impl<'a> Commit<'a> {
             PreparedOp::Swap { id, item, made_from } => {
                 self.swap(&id, item, made_from, &mut charge)
             }
+            PreparedOp::Update(update) => self.update(*update, &mut charge),
+            PreparedOp::Settle { id, change, made_from } => {
+                self.settle(&id, change, made_from, &mut charge)
+            }
             PreparedOp::Delete { id, if_match, old } => {
                 self.delete(&id, if_match, old, &mut charge)
             }
@@ -291,6 +296,82 @@ impl<'a> Commit<'a> {
             self.live(id)?.filter(|row| row.head.etag == made_from).ok_or(Error::Overtaken)?;
         *charge = ru::replace(old.body.len(), item.body.len(), item.indexed_values);
         self.supersede(id, old, item).map(ItemOutcome::Replaced)
+    }
+
+    fn update(
+        &mut self,
+        PreparedUpdate { id, update, if_match }: PreparedUpdate,
+        charge: &mut Charge,
+    ) -> Result<ItemOutcome, Error> {
+        let old = match self.look_up(&id)? {
+            RowState::Live(row) => row,
+            gone @ (RowState::Expired(_) | RowState::Absent) => {
+                let after = match update.apply(None)? {
+                    UpdateChange::Keep | UpdateChange::Delete => None,
+                    UpdateChange::Put(body) => {
+                        let context = self.context;
+                        let key_values = &context.logical_partition.key_values;
+                        let item =
+                            prepare::put_by_update(context.container, &id, key_values, body)?;
+                        *charge = ru::create(item.body.len(), item.indexed_values);
+                        Some(self.insert(item, gone.into_expired())?)
+                    }
+                };
+                return Ok(ItemOutcome::Updated { before: None, after });
+            }
+        };
+        check_match(if_match.as_ref(), &old)?;
+        let before = old.clone().into_item(self.context.container.rid, id.clone());
+        let change = match update.apply(Some(&ItemView::of(&before)))? {
+            UpdateChange::Keep => SettledChange::Keep,
+            UpdateChange::Delete => SettledChange::Delete,
+            UpdateChange::Put(body) => SettledChange::Put(Box::new(prepare::updated(
+                self.context.container,
+                &before,
+                body,
+            )?)),
+        };
+        self.change_to(&id, old, before, change, charge)
+    }
+
+    fn settle(
+        &mut self,
+        id: &RowKey,
+        change: SettledChange,
+        made_from: Etag,
+        charge: &mut Charge,
+    ) -> Result<ItemOutcome, Error> {
+        let old =
+            self.live(id)?.filter(|row| row.head.etag == made_from).ok_or(Error::Overtaken)?;
+        let before = old.clone().into_item(self.context.container.rid, id.clone());
+        self.change_to(id, old, before, change, charge)
+    }
+
+    /// Carries out what an update of the live item `before` came to.
+    fn change_to(
+        &mut self,
+        id: &RowKey,
+        old: Row,
+        before: StoredItem,
+        change: SettledChange,
+        charge: &mut Charge,
+    ) -> Result<ItemOutcome, Error> {
+        let after = match change {
+            SettledChange::Keep => {
+                *charge = ru::point_read(old.body.len());
+                Some(before.clone())
+            }
+            SettledChange::Put(item) => {
+                *charge = ru::replace(old.body.len(), item.body.len(), item.indexed_values);
+                Some(self.supersede(id, old, *item)?)
+            }
+            SettledChange::Delete => {
+                *charge = ru::delete(old.body.len());
+                self.remove(id, &old, None)?;
+                None
+            }
+        };
+        Ok(ItemOutcome::Updated { before: Some(Box::new(before)), after })
     }
 
     fn delete(

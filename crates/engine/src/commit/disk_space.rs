@@ -41,6 +41,8 @@ impl DiskNeed {
             | PreparedOp::Upsert(..)
             | PreparedOp::Replace { .. }
             | PreparedOp::Patch(_)
+            | PreparedOp::Update(_)
+            | PreparedOp::Settle { .. }
             | PreparedOp::Swap { .. } => DiskNeed::Room,
         };
         let needs = || ops.iter().map(need);

@@ -15,8 +15,11 @@ mod mirror;
 mod read_set;
 mod reindex;
 mod reopen;
+mod retry;
+mod run;
 mod stamp;
 mod state;
+mod together;
 mod trim;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -43,10 +46,13 @@ use crate::patch::Patch;
 use crate::planted::{Bug, is_planted};
 use crate::prepare::{LogicalPartition, NewItem};
 use crate::routing::PartitionRange;
+use crate::update::Update;
 use crate::{Error, RangeId, ResourceKind, RowKey, ru};
 
 use disk_space::DiskNeed;
 use reopen::key_of;
+use run::WaitingRun;
+use together::WaitingTogether;
 
 pub(crate) use apply::{CommitContext, NUMBERS_LEASED};
 pub(crate) use clock::CommitClock;
@@ -59,8 +65,11 @@ pub(crate) use mirror::{
 };
 pub(crate) use read_set::ReadSet;
 pub(crate) use reindex::{ReindexPosition, ReindexProgress, ReindexStep};
+pub(crate) use retry::{RetryRecord, RetryStatement};
+pub(crate) use run::{RunCommit, RunCommitted, RunPart};
 pub(crate) use stamp::{Stamp, Stamps};
 pub(crate) use state::{LogicalCounters, NewPartition, PartitionState, logical_bytes};
+pub(crate) use together::{TogetherCommit, TogetherPart};
 
 /// Most requests of one group.
 const GROUP_REQUESTS_MAX: usize = 256;
@@ -82,6 +91,13 @@ pub(crate) enum PreparedOp {
     Swap {
         id: RowKey,
         item: NewItem,
+        made_from: Etag,
+    },
+    Update(Box<PreparedUpdate>),
+    /// Stores what an update of the version `made_from` came to off this thread.
+    Settle {
+        id: RowKey,
+        change: SettledChange,
         made_from: Etag,
     },
     Delete {
@@ -115,6 +131,22 @@ pub(crate) struct PreparedPatch {
     pub(crate) or_create: Option<NewItem>,
 }
 
+/// An update, whose outcome depends on the stored version.
+#[derive(Clone, Debug)]
+pub(crate) struct PreparedUpdate {
+    pub(crate) id: RowKey,
+    pub(crate) update: Arc<dyn Update>,
+    pub(crate) if_match: Option<EtagCondition>,
+}
+
+/// What an update of a stored item came to.
+#[derive(Debug)]
+pub(crate) enum SettledChange {
+    Keep,
+    Put(Box<NewItem>),
+    Delete,
+}
+
 impl PreparedOp {
     /// Row keys of the items that the operation concerns.
     pub(crate) fn ids(&self) -> impl Iterator<Item = &RowKey> {
@@ -124,7 +156,9 @@ impl PreparedOp {
                 (id, Some(&item.id))
             }
             PreparedOp::Patch(patch) => (&patch.id, None),
-            PreparedOp::Delete { id, .. }
+            PreparedOp::Update(update) => (&update.id, None),
+            PreparedOp::Settle { id, .. }
+            | PreparedOp::Delete { id, .. }
             | PreparedOp::Read { id, .. }
             | PreparedOp::Erase { id, .. }
             | PreparedOp::Expire { id } => (id, None),
@@ -147,11 +181,30 @@ impl PreparedOp {
             PreparedOp::Delete { id, old, .. } => (&*id, bytes_min, old),
             PreparedOp::Create(_)
             | PreparedOp::Patch(_)
+            | PreparedOp::Update(_)
+            | PreparedOp::Settle { .. }
             | PreparedOp::Read { .. }
             | PreparedOp::Erase { .. }
             | PreparedOp::Expire { .. } => return None,
         };
         (bytes >= bytes_min && old.is_none()).then_some((id, old))
+    }
+
+    /// About how many bytes it stores.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            PreparedOp::Create(item)
+            | PreparedOp::Upsert(item, _)
+            | PreparedOp::Replace { item, .. }
+            | PreparedOp::Swap { item, .. } => item.body.len(),
+            PreparedOp::Patch(_)
+            | PreparedOp::Update(_)
+            | PreparedOp::Settle { .. }
+            | PreparedOp::Delete { .. }
+            | PreparedOp::Read { .. }
+            | PreparedOp::Erase { .. }
+            | PreparedOp::Expire { .. } => 0,
+        }
     }
 
     /// What it costs at least if it succeeds, as far as that is known without the store.
@@ -167,6 +220,12 @@ impl PreparedOp {
                 Some(item) => ru::create(item.body.len(), item.indexed_values),
                 None => ru::replace(0, 0, 0),
             },
+            PreparedOp::Update(_) => ru::point_read(0),
+            PreparedOp::Settle { change, .. } => match change {
+                SettledChange::Keep => ru::point_read(0),
+                SettledChange::Put(item) => ru::replace(0, item.body.len(), item.indexed_values),
+                SettledChange::Delete => ru::delete(0),
+            },
             PreparedOp::Delete { .. } => ru::delete(0),
             PreparedOp::Read { .. } => ru::point_read(0),
             PreparedOp::Erase { .. } | PreparedOp::Expire { .. } => Charge::ZERO,
@@ -178,8 +237,7 @@ impl PreparedOp {
 pub(crate) struct ItemCommit {
     pub(crate) container: Arc<Container>,
     /// Where the caller found the logical partition; it may have moved since.
-    pub(crate) range: RangeId,
-    pub(crate) partition: Arc<Partition>,
+    pub(crate) located: PartitionRef,
     pub(crate) logical_partition: LogicalPartition,
     pub(crate) ops: Vec<PreparedOp>,
     pub(crate) terms: CommitTerms,
@@ -193,6 +251,8 @@ pub(crate) struct CommitTerms {
     pub(crate) read_set: Option<Box<ReadSet>>,
     /// How large the items may be that it returns.
     pub(crate) answer_limit: Option<Box<AnswerLimit>>,
+    /// The statement that it is, where that may be sent again.
+    pub(crate) retry: Option<Box<RetryStatement>>,
 }
 
 /// The outcome of an [`ItemCommit`].
@@ -227,7 +287,7 @@ pub(crate) struct CatalogCommit {
     pub(crate) reply: oneshot::Sender<Result<(), Error>>,
 }
 
-/// Log entries that are no longer needed.
+/// Log entries and records of sessions that are no longer needed.
 pub(crate) struct TrimLog {
     pub(crate) partition: PartitionId,
     pub(crate) keys: Vec<Bytes>,
@@ -239,6 +299,8 @@ pub(crate) struct TrimLog {
 /// The commands of the committer.
 pub(crate) enum Command {
     Items(Box<ItemCommit>),
+    Run(Box<RunCommit>),
+    Together(Box<TogetherCommit>),
     Catalog(Box<CatalogCommit>),
     Trim(TrimLog),
     Copy(CopyChunk),
@@ -303,10 +365,22 @@ pub(crate) struct Committer {
     pub(crate) reopened: Arc<AtomicU64>,
 }
 
+/// A partition and the range that it serves.
+pub(crate) struct PartitionRef {
+    pub(crate) range: RangeId,
+    pub(crate) partition: Arc<Partition>,
+}
+
+impl PartitionRef {
+    /// That of a range.
+    pub(crate) fn of(range: &PartitionRange) -> Self {
+        Self { range: range.id, partition: Arc::clone(&range.partition) }
+    }
+}
+
 /// A request that waits for its group to be durable.
 struct Waiting {
-    range: RangeId,
-    partition: Arc<Partition>,
+    located: PartitionRef,
     /// An error if none of the operations was looked at.
     results: Result<Vec<OpResult>, Error>,
     reply: oneshot::Sender<Result<ItemCommitted, Error>>,
@@ -360,7 +434,11 @@ impl Committer {
     /// Carries out `command`, together with others that can share its group.
     fn serve(&mut self, command: Command) -> WorkerStep {
         match command {
-            Command::Items(_) | Command::Trim(_) | Command::Copy(_) => self.commit_group(command),
+            Command::Items(_)
+            | Command::Run(_)
+            | Command::Together(_)
+            | Command::Trim(_)
+            | Command::Copy(_) => self.commit_group(command),
             Command::Catalog(commit) => self.commit_catalog(*commit),
             Command::Reindex(step) => self.reindex(step),
             Command::Reopen(reply) => {
@@ -377,10 +455,22 @@ impl Committer {
         let mut group = Group::new(self.store.view());
         let mut waiting = Vec::new();
         let mut chunks: Vec<WaitingChunk> = Vec::new();
+        let mut runs: Vec<WaitingRun> = Vec::new();
+        let mut together: Vec<WaitingTogether> = Vec::new();
         let mut command = Some(first);
         for _ in 0..GROUP_REQUESTS_MAX {
             match command.take() {
-                Some(Command::Items(commit)) => waiting.push(self.join(&mut group, *commit)),
+                Some(Command::Items(commit)) => {
+                    let ItemCommit { container, located, logical_partition, ops, terms, reply } =
+                        *commit;
+                    let (located, results) =
+                        self.join(&mut group, &container, located, &logical_partition, ops, terms);
+                    waiting.push(Waiting { located, results, reply });
+                }
+                Some(Command::Run(run)) => runs.push(self.join_run(&mut group, *run)),
+                Some(Command::Together(commit)) => {
+                    together.push(self.join_together(&mut group, *commit));
+                }
                 Some(Command::Trim(trim)) => self.trim(&mut group, trim),
                 Some(Command::Copy(chunk)) => chunks.push(self.join_chunk(&mut group, chunk)),
                 Some(
@@ -405,7 +495,7 @@ impl Committer {
             self.answer(std::mem::take(&mut waiting), Ok(true));
         }
         let stored = self.store_group(group);
-        if !waiting.is_empty() {
+        if !(waiting.is_empty() && runs.is_empty() && together.is_empty()) {
             self.groups.fetch_add(1, Ordering::Relaxed);
         }
         for (outcome, reply) in chunks {
@@ -414,49 +504,55 @@ impl Committer {
                 Err(error) => Err(Error::Unavailable(error.to_string())),
             });
         }
+        self.answer_runs(runs, &stored);
+        self.answer_together(together, &stored);
         self.answer(waiting, stored);
     }
 
-    /// Applies one request to the group, or leaves the group unchanged.
-    fn join(&mut self, group: &mut Group, commit: ItemCommit) -> Waiting {
-        let ItemCommit { container, range, partition, logical_partition, ops, terms, reply } =
-            commit;
-        let CommitTerms { read_set, answer_limit } = terms;
+    /// Applies a commit to the group, or leaves the group unchanged. Returns where that happened.
+    fn join(
+        &mut self,
+        group: &mut Group,
+        container: &Container,
+        located: PartitionRef,
+        logical_partition: &LogicalPartition,
+        ops: Vec<PreparedOp>,
+        terms: CommitTerms,
+    ) -> (PartitionRef, Result<Vec<OpResult>, Error>) {
+        let CommitTerms { read_set, answer_limit, retry } = terms;
         if let Some(reason) = &*self.failure.load() {
-            let results = Err(Error::Unavailable(reason.to_string()));
-            return Waiting { range, partition, results, reply };
+            return (located, Err(Error::Unavailable(reason.to_string())));
         }
         let need = DiskNeed::of_items(&ops);
         if let Err(room) = self.room.check(need) {
-            return Waiting { range, partition, results: Err(room.refusal()), reply };
+            return (located, Err(room.refusal()));
         }
-        let (range, partition) = match self.partitions.contains_key(&partition.id) {
-            true => (range, partition),
-            false => match self.locate_anew(&container, &logical_partition) {
-                Some(found) => (found.id, found.partition),
+        let located = match self.partitions.contains_key(&located.partition.id) {
+            true => located,
+            false => match self.locate_anew(container, logical_partition) {
+                Some(found) => PartitionRef::of(&found),
                 None => {
                     let missing = Error::OwnerNotFound {
                         kind: ResourceKind::Container,
                         id: container.spec.id.clone(),
                     };
-                    return Waiting { range, partition, results: Err(missing), reply };
+                    return (located, Err(missing));
                 }
             },
         };
+        let partition = &located.partition;
         let results = match (partition.check_serving(), self.partitions.get_mut(&partition.id)) {
             (Ok(_), Some(slot)) => {
                 let is_current = read_set.map_or(Ok(true), |read_set| {
-                    read_set.is_current(group, &slot.state, partition.id, &logical_partition)
+                    read_set.is_current(group, &slot.state, partition.id, logical_partition)
                 });
                 match is_current {
                     Ok(true) => {}
                     Ok(false) => {
-                        let results = Err(Error::Overtaken);
-                        return Waiting { range, partition, results, reply };
+                        return (located, Err(Error::Overtaken));
                     }
                     Err(error) => {
-                        let results = Err(Error::Unavailable(error.to_string()));
-                        return Waiting { range, partition, results, reply };
+                        return (located, Err(Error::Unavailable(error.to_string())));
                     }
                 }
                 let now = self.clock.now();
@@ -466,18 +562,18 @@ impl Committer {
                 let context = CommitContext {
                     container: &slot.container,
                     partition: partition.id,
-                    logical_partition: &logical_partition,
+                    logical_partition,
                     now,
                     commit_time,
                     logical_partition_bytes_max: self.logical_partition_bytes_max,
                     partition_bytes_max: self.partition_bytes_max,
                     answer_limit: answer_limit.as_deref(),
                 };
-                Ok(apply_or_undo(group, &mut slot.state, &context, ops))
+                Ok(apply_or_undo(group, &mut slot.state, &context, ops, retry.as_deref()))
             }
             _ => Err(Error::RangeMoving),
         };
-        Waiting { range, partition, results, reply }
+        (located, results)
     }
 
     /// The range that holds a logical partition now that its former partition is gone.
@@ -539,29 +635,42 @@ impl Committer {
     }
 
     fn answer(&self, waiting: Vec<Waiting>, stored: Result<bool, Error>) {
-        for Waiting { range, partition, results, reply } in waiting {
-            let answer = match &stored {
-                Err(error) => {
-                    if is_planted(Bug::UnwrittenPublished)
-                        && let Some(slot) = self.partitions.get(&partition.id)
-                    {
-                        partition.publish(&slot.state);
-                    }
-                    Err(Error::Unavailable(error.to_string()))
-                }
-                Ok(is_written) => {
-                    // Only what is on disk is published: positions of a group that was not
-                    // written must never reach a session token.
-                    if *is_written && let Some(slot) = self.partitions.get(&partition.id) {
-                        partition.publish(&slot.state);
-                        self.commit_clock.reach(slot.state.clock);
-                    }
-                    let lsn = partition.lsn();
-                    results.map(|results| ItemCommitted { range, lsn, results })
-                }
-            };
+        for Waiting { located, results, reply } in waiting {
+            let PartitionRef { range, partition } = located;
+            let answer = self.outcome_of(&partition, &stored, results).map(|results| {
+                let lsn = partition.lsn();
+                ItemCommitted { range, lsn, results }
+            });
             // A caller that dropped its receiver does not need the answer.
             let _ = reply.send(answer);
+        }
+    }
+
+    /// The outcome of a commit in `partition` whose group was stored, or was not.
+    fn outcome_of<T>(
+        &self,
+        partition: &Partition,
+        stored: &Result<bool, Error>,
+        outcome: Result<T, Error>,
+    ) -> Result<T, Error> {
+        match stored {
+            Err(error) => {
+                if is_planted(Bug::UnwrittenPublished)
+                    && let Some(slot) = self.partitions.get(&partition.id)
+                {
+                    partition.publish(&slot.state);
+                }
+                Err(Error::Unavailable(error.to_string()))
+            }
+            Ok(is_written) => {
+                // Only what is on disk is published: positions of a group that was not written must
+                // never reach a session token.
+                if *is_written && let Some(slot) = self.partitions.get(&partition.id) {
+                    partition.publish(&slot.state);
+                    self.commit_clock.reach(slot.state.clock);
+                }
+                outcome
+            }
         }
     }
 
@@ -705,9 +814,13 @@ pub(crate) fn apply_or_undo(
     state: &mut PartitionState,
     context: &CommitContext<'_>,
     ops: Vec<PreparedOp>,
+    retry: Option<&RetryStatement>,
 ) -> Vec<OpResult> {
     let (before, total) = (*state, ops.len());
-    let applied = catch_unwind(AssertUnwindSafe(|| apply::apply_all(group, state, context, ops)));
+    let applied = catch_unwind(AssertUnwindSafe(|| match retry {
+        None => apply::apply_all(group, state, context, ops),
+        Some(statement) => retry::apply_once(group, state, context, ops, statement),
+    }));
     let results = applied.unwrap_or_else(|_| {
         tracing::error!(partition = %context.partition, "a commit panicked");
         let failed = || Err(Error::Internal("the commit panicked".into()));

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use model::{Lsn, PartitionId};
 use storage::{Op, StoreError};
 
-use super::{Committer, CutOver, Group, TrimLog};
+use super::{Committer, CutOver, Group, RetryRecord, TrimLog};
 use crate::Error;
 use crate::catalog::Container;
 use crate::changes::Trimmed;
@@ -24,9 +24,18 @@ impl Committer {
             return group.reject();
         }
         for key in keys {
-            group.delete(partition, key);
+            // A session may have gone on since its record was found to be old.
+            if !keys::is_retry(&key) || self.is_old_retry(group, partition, &key) {
+                group.delete(partition, key);
+            }
         }
         group.accept();
+    }
+
+    fn is_old_retry(&self, group: &Group, partition: PartitionId, key: &[u8]) -> bool {
+        let value = group.get(partition, key).ok().flatten();
+        let record = value.and_then(|value| RetryRecord::decode(&value));
+        record.is_some_and(|record| record.is_old(self.clock.now().seconds()))
     }
 
     /// What partitions have to note with a change of the catalog: that they begin to keep versions

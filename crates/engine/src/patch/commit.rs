@@ -10,8 +10,8 @@ use crate::prepare::{self, LogicalPartition};
 use crate::routing::PartitionRange;
 use crate::{Engine, Error, RowKey, StoredItem, ru};
 
-/// Largest item that the committer patches itself.
-const PATCH_BYTES_IN_COMMITTER: usize = 16 * 1024;
+/// Largest item that the committer changes itself.
+pub(crate) const BYTES_IN_COMMITTER: usize = 16 * 1024;
 /// How often a patch is computed again because another writer was faster.
 const PATCH_ATTEMPTS_MAX: usize = 3;
 
@@ -36,7 +36,7 @@ impl Engine {
             // An operation that the stored version rules out is refused by the committer, in order
             // with the rest.
             let Some(stored) = stored.filter(is_met) else { break };
-            if stored.body().len() <= PATCH_BYTES_IN_COMMITTER && patch.condition.is_none() {
+            if stored.body().len() <= BYTES_IN_COMMITTER && patch.condition.is_none() {
                 break;
             }
             let made_from = stored.etag();
@@ -87,7 +87,7 @@ impl Engine {
 }
 
 /// The result of a write that was refused before it reached the committer.
-fn refused(range: &PartitionRange, error: Error) -> ItemCommitted {
+pub(crate) fn refused(range: &PartitionRange, error: Error) -> ItemCommitted {
     let result = OpResult { outcome: Err(error), charge: ru::refused_write() };
     ItemCommitted { range: range.id, lsn: range.partition.lsn(), results: vec![result] }
 }

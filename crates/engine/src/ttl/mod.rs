@@ -5,6 +5,7 @@
 //! by a date in an ordered index is there until it is deleted.
 
 mod by_index;
+mod retries;
 mod sweep;
 
 use model::{Value, json};

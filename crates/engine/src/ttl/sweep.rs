@@ -16,6 +16,7 @@ use model::{Lsn, PartitionId, PartitionKey};
 use storage::{Dir, KeyRange, View};
 
 use super::expires_at;
+use super::retries::RetrySweep;
 use crate::catalog::Container;
 use crate::changes::TrimState;
 use crate::commit::{Command, CommitTerms, PreparedOp, TrimLog};
@@ -54,6 +55,7 @@ struct Sweep {
     finished: Option<FinishedRound>,
     age: LogAge,
     versions: TrimState,
+    retries: RetrySweep,
 }
 
 struct FinishedRound {
@@ -164,10 +166,12 @@ impl Engine {
         let lsn = range.partition.lsn();
         if sweep.default_ttl != container.spec.default_ttl {
             let (versions, age) = (std::mem::take(&mut sweep.versions), sweep.age);
+            let retries = std::mem::take(&mut sweep.retries);
             let default_ttl = container.spec.default_ttl;
-            *sweep = Sweep { default_ttl, versions, age, ..Sweep::default() };
+            *sweep = Sweep { default_ttl, versions, age, retries, ..Sweep::default() };
         }
         self.trim_versions(container, range, &mut sweep.versions, now).await?;
+        self.trim_retries(range.partition.id, &mut sweep.retries, now).await?;
         if sweep.age.update(lsn, self.inner.components.clock.monotonic()) {
             // The entries that are now old may be due at once.
             sweep.finished.iter_mut().for_each(|finished| finished.due = 0);

@@ -230,7 +230,10 @@ fn needs_key(op: &ItemOp) -> bool {
         | ItemOp::Upsert { .. }
         | ItemOp::Replace { .. }
         | ItemOp::Merge { .. } => false,
-        ItemOp::Patch { .. } | ItemOp::Delete { .. } | ItemOp::Read { .. } => true,
+        ItemOp::Patch { .. }
+        | ItemOp::Update { .. }
+        | ItemOp::Delete { .. }
+        | ItemOp::Read { .. } => true,
     }
 }
 
@@ -242,6 +245,7 @@ pub(super) fn describe(op: &ItemOp, name: &ItemName) -> String {
         ItemOp::Replace { if_match, .. } => ("replace", if_match),
         ItemOp::Patch { if_match, .. } => ("patch", if_match),
         ItemOp::Merge { if_match, .. } => ("merge", if_match),
+        ItemOp::Update { if_match, .. } => ("update", if_match),
         ItemOp::Delete { if_match, .. } => ("delete", if_match),
         ItemOp::Read { .. } => ("read", &None),
     };
