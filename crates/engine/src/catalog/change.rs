@@ -18,8 +18,8 @@ use tokio::sync::{OwnedMutexGuard, oneshot};
 
 use super::record::{self, MetaRecord};
 use super::{
-    Catalog, Container, ContainerSpec, Database, NewSubject, Offer, OfferTarget, Throughput,
-    resource_etag,
+    Catalog, ChangeSignal, Container, ContainerSpec, Database, NewSubject, Offer, OfferTarget,
+    Throughput, resource_etag,
 };
 use crate::commit::{
     CatalogCommit, Command, CutOver, NUMBERS_LEASED, NewMirror, NewPartition, PartitionState,
@@ -196,6 +196,7 @@ impl Engine {
             indexes,
             is_pinned,
             next_range: u32::try_from(ranges.len()).unwrap_or(u32::MAX),
+            changes: ChangeSignal::default(),
             routing: Arc::new(ArcSwap::from_pointee(RoutingMap::new(1, ranges))),
         });
         change.put_container(Arc::clone(&container));

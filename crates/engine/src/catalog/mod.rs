@@ -15,6 +15,7 @@ use arc_swap::ArcSwap;
 use model::order::TypeOrder;
 use model::rid::OfferRid;
 use model::{ContainerRid, DatabaseRid, PartitionKeyDefinition, PropertyPath, Value};
+use tokio::sync::watch;
 
 use crate::BodyFormat;
 use crate::index::{IndexedPaths, Indexes, IndexingPolicy};
@@ -143,6 +144,19 @@ pub struct ContainerSpec {
     pub policies: Value,
 }
 
+/// Wakes the readers that wait for changes of a container. All versions of its description share it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ChangeSignal(Arc<watch::Sender<u64>>);
+
+impl ChangeSignal {
+    /// Tells those who wait, if there are any.
+    pub(crate) fn tell(&self) {
+        if self.0.receiver_count() > 0 {
+            self.0.send_modify(|told| *told += 1);
+        }
+    }
+}
+
 /// The current state of a container.
 #[derive(Debug)]
 pub struct Container {
@@ -165,6 +179,8 @@ pub struct Container {
     pub(crate) is_pinned: bool,
     /// The next range number to assign.
     pub(crate) next_range: u32,
+    /// Wakes the readers that wait for changes of items.
+    pub(crate) changes: ChangeSignal,
     /// Shared by all versions of the container's description.
     pub(crate) routing: Arc<ArcSwap<RoutingMap>>,
 }
@@ -183,7 +199,15 @@ impl Container {
             is_pinned: self.is_pinned,
             next_range: self.next_range,
             routing: Arc::clone(&self.routing),
+            changes: self.changes.clone(),
         }
+    }
+
+    /// Tells when items of the container have changed, in any range and also after splits and
+    /// merges: its value is how often that has been told. What is told is durable. Changes in quick
+    /// succession may be told once.
+    pub fn changed(&self) -> watch::Receiver<u64> {
+        self.changes.0.subscribe()
     }
 
     /// Whether it always has one partition: a container without a key can't be split, one created

@@ -10,7 +10,7 @@ use model::{ContainerRid, DatabaseRid, PartitionId};
 use storage::{Dir, Durability, KeyRange, LocalStore, Op, View, WriteBatch};
 
 use super::record::{self, MetaRecord};
-use super::{Catalog, Container, opaque, scripts};
+use super::{Catalog, ChangeSignal, Container, opaque, scripts};
 use crate::Error;
 use crate::commit::{Mirrors, PartitionState, Slot, Slots};
 use crate::components::Random;
@@ -180,6 +180,7 @@ fn read_container(
         indexes: read.indexes,
         is_pinned: read.is_pinned,
         next_range: read.next_range,
+        changes: ChangeSignal::default(),
         routing: Arc::new(ArcSwap::from_pointee(RoutingMap::new(read.routing_version, ranges))),
     });
     for (id, state) in states {

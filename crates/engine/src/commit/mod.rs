@@ -668,6 +668,7 @@ impl Committer {
                 if *is_written && let Some(slot) = self.partitions.get(&partition.id) {
                     partition.publish(&slot.state);
                     self.commit_clock.reach(slot.state.clock);
+                    slot.container.changes.tell();
                 }
                 outcome
             }
