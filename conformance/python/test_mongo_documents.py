@@ -220,6 +220,25 @@ async def test_pipelines_filter_group_join_and_sort(things):
         await done(things.database.command("aggregate", "things", pipeline=[]))
 
 
+async def test_pipelines_write_to_collections(things):
+    await done(things.insert_many([{"_id": n, "n": n} for n in range(5)]))
+    database = things.database
+    await done(things.aggregate([{"$match": {"n": {"$lt": 2}}}, {"$out": "copy"}]))
+    assert await listed(database.copy.find()) == [{"_id": 0, "n": 0}, {"_id": 1, "n": 1}]
+    with refused_command(115):
+        await done(things.aggregate([{"$out": "copy"}]))
+    stages = [{"$project": {"seen": {"$literal": True}}}, {"$merge": {"into": "copy", "whenNotMatched": "insert"}}]
+    await done(things.aggregate(stages))
+    assert await done(database.copy.find_one({"_id": 1})) == {"_id": 1, "n": 1, "seen": True}
+    assert await done(database.copy.find_one({"_id": 4})) == {"_id": 4, "seen": True}
+    with refused_command(13113):
+        await done(
+            things.aggregate(
+                [{"$project": {"_id": {"$add": ["$_id", 9]}}}, {"$merge": {"into": "copy", "whenNotMatched": "fail"}}]
+            )
+        )
+
+
 async def test_what_is_not_supported_says_so(things):
     await done(things.insert_one({"a": 1}))
     with refused_command(238):

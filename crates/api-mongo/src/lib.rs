@@ -21,6 +21,7 @@ mod fields;
 mod find;
 pub mod fuzzing;
 mod observe;
+mod output;
 mod reply;
 mod retries;
 mod rights;

@@ -8,19 +8,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
-use engine::RequestContext;
+use engine::{Container, RequestContext};
 use lang::mongo::CompileOptions;
 use lang::mongo::pipeline::{self, PipelineOptions};
 use model::{Charge, Object, Value};
 use query::document::pipeline::{
-    Collections, Context, Documents, Given, Namespace, Output, Pipeline, Request, Sink, Stage,
+    Collections, Context, Documents, Given, MergeOutput, Namespace, Output, Pipeline, Request,
+    Sink, Stage,
 };
 use query::document::{Failure, Variables};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use super::find::{FIRST_BATCH, Opening, check_collation, index_hint};
-use super::write_concern;
+use super::{Access, write_concern};
 use crate::client::Client;
 use crate::collections::to_bytes;
 use crate::command::{Command, whole_number};
@@ -28,7 +29,7 @@ use crate::document::{document, uuid};
 use crate::errors::codes as code;
 use crate::find::{self, Filter, Outcome, Search};
 use crate::reply::Reply;
-use crate::{MongoError, Service};
+use crate::{MongoError, Service, output};
 
 /// Most bytes of a result.
 const RESULT_BYTES_MAX: usize = 128 << 20;
@@ -60,6 +61,7 @@ pub(crate) async fn run(
     variables.set_seed(service.random_number());
     let stages = command.array("pipeline").unwrap_or_default();
     let compiled = compile(service, &command, &options, collection.is_some(), stages)?;
+    check_output(service, client, &compiled)?;
     let name = collection.as_deref().unwrap_or("$cmd.aggregate");
     let namespace = format!("{}.{name}", command.database);
     let outcome = match (source(service, client, &compiled)?, collection) {
@@ -129,6 +131,30 @@ fn compile(
         seed: service.random_number(),
     };
     Ok(pipeline::compile(stages, &options)?)
+}
+
+/// Refuses to write where the client may not, and to read where it may not.
+fn check_output(service: &Service, client: &Client, compiled: &Pipeline) -> Result<(), MongoError> {
+    let rights = service.rights(client);
+    let refused = |namespace: &Namespace| {
+        MongoError::new(
+            code::UNAUTHORIZED,
+            format!("not authorized on {} to execute command aggregate", namespace.database),
+        )
+    };
+    if let Some(output) = compiled.output() {
+        let (Output::Replace(into) | Output::Merge(MergeOutput { into, .. })) = &**output;
+        if !rights.grant(Access::Write, &into.database) {
+            return Err(refused(into));
+        }
+    }
+    let mut denied = None;
+    compiled.for_each_namespace(&mut |namespace| {
+        if !rights.grant(Access::Read, &namespace.database) {
+            denied = Some(refused(namespace));
+        }
+    });
+    denied.map_or(Ok(()), Err)
 }
 
 /// What the engine does of a pipeline, and what is left.
@@ -308,9 +334,42 @@ impl Collections for Caller {
         Ok(Pipeline::new(stages).run(source, &context))
     }
 
-    fn sink(&self, _: &Arc<Output>, _: &Variables) -> Result<Box<dyn Sink>, Failure> {
-        let message = "$out and $merge are not supported";
-        Err(Failure::new(code::COMMAND_NOT_SUPPORTED, message))
+    fn sink(&self, output: &Arc<Output>, variables: &Variables) -> Result<Box<dyn Sink>, Failure> {
+        let begun = self.handle.block_on(output::begin(&self.service, &self.context, output));
+        let container = begun.map_err(|error| failure_of(&error))?;
+        let (caller, output) = (self.clone(), Arc::clone(output));
+        Ok(Box::new(Writing { caller, container, output, variables: variables.clone() }))
+    }
+}
+
+/// A failure in the form of stages.
+fn failure_of(error: &MongoError) -> Failure {
+    Failure::new(error.code(), error.message())
+}
+
+/// Takes the documents of `$out` or `$merge`.
+struct Writing {
+    caller: Caller,
+    container: Arc<Container>,
+    output: Arc<Output>,
+    variables: Variables,
+}
+
+impl Sink for Writing {
+    fn write(&mut self, documents: Vec<Value>) -> Result<(), Failure> {
+        let Self { caller, container, output, variables } = self;
+        let Caller { service, handle, context } = caller;
+        for document in documents {
+            variables.check_interrupt()?;
+            let target = (&*container, &**output);
+            let written = output::write(service, context, target, document, variables);
+            handle.block_on(written).map_err(|error| failure_of(&error))?;
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<(), Failure> {
+        Ok(())
     }
 }
 
@@ -339,7 +398,7 @@ impl Found {
 impl Documents for Found {
     fn next(&mut self) -> Result<Option<Value>, Failure> {
         while self.ready.is_empty() && !self.search.is_over() {
-            self.fill().map_err(|error| Failure::new(error.code(), error.message()))?;
+            self.fill().map_err(|error| failure_of(&error))?;
         }
         Ok(self.ready.pop_front())
     }
