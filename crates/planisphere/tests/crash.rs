@@ -1,6 +1,7 @@
 //! Kills the real server under load and checks its acknowledged writes. A few kills only; `cargo
 //! xtask crash` does many.
 
+use bench::crash::link::Wire;
 use bench::crash::rounds::{self, Options, Summary};
 
 const ROUNDS: u32 = 3;
@@ -14,6 +15,7 @@ async fn survives(repartition: bool) -> Summary {
         seed: 20_241_031,
         arguments: Vec::new(),
         repartition,
+        wire: Wire::Http,
     };
     let summary = rounds::run(&options, |_| {}).await.expect("a whole test");
     assert!(summary.violations.is_empty(), "{:#?}", summary.violations);
