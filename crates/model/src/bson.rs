@@ -1,9 +1,9 @@
 //! Reads and writes BSON, the form of the documents of MongoDB programs.
 //!
-//! Bytes that a client sent are checked once, by [`check`]. After that, [`RawDocument`] picks
+//! Bytes that a client sent are checked once, by [`check()`]. After that, [`RawDocument`] picks
 //! values by name or path and skips all others by their length, without building them; reading
 //! damaged bytes yields fewer values or an error, never a panic. [`read_part`] builds the part of a
-//! tree that a [`FieldMask`](crate::json::FieldMask) names, [`write`] turns a tree into bytes.
+//! tree that a [`FieldMask`](crate::json::FieldMask) names, [`write()`] turns a tree into bytes.
 //!
 //! Bytes and tree say the same, but for this:
 //! - Of repeated names the tree has the first; bytes keep all.

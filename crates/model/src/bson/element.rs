@@ -55,7 +55,7 @@ impl ElementType {
         ElementType::MaxKey,
     ];
 
-    /// The type of a value of the tree, as [`write`](super::write) writes it.
+    /// The type of a value of the tree, as [`write()`](super::write()) writes it.
     pub fn of(value: &Value) -> Self {
         match value {
             Value::Null => ElementType::Null,
