@@ -62,6 +62,8 @@ pub(crate) struct Activity {
     moved: AtomicU64,
     /// Whether the next bytes of a body must come from the client.
     awaits_body: AtomicBool,
+    /// Whether what is written below TLS waits until it is flushed.
+    gathers_writes: AtomicBool,
     end: Mutex<End>,
     common: Arc<Common>,
 }
@@ -83,7 +85,7 @@ impl Activity {
     pub(crate) fn new(common: Arc<Common>) -> Self {
         let [word, incomplete, small_replies, large_replies, moved] =
             [(); 5].map(|()| AtomicU64::new(0));
-        let awaits_body = AtomicBool::new(false);
+        let [awaits_body, gathers_writes] = [(); 2].map(|()| AtomicBool::new(false));
         let end = Mutex::default();
         let activity = Self {
             word,
@@ -92,6 +94,7 @@ impl Activity {
             large_replies,
             moved,
             awaits_body,
+            gathers_writes,
             end,
             common,
         };
@@ -208,6 +211,16 @@ impl Activity {
     /// Records whether the next bytes of a body must come from the client.
     pub(crate) fn await_body(&self, awaits: bool) {
         self.awaits_body.store(awaits, Ordering::Relaxed);
+    }
+
+    /// Makes what is written below TLS wait until it is flushed, from now on.
+    pub(crate) fn gather_writes(&self) {
+        // ORDERING: only the connection's own task writes and reads it.
+        self.gathers_writes.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn gathers_writes(&self) -> bool {
+        self.gathers_writes.load(Ordering::Relaxed)
     }
 
     /// Bytes that are held until the client sends or receives data.

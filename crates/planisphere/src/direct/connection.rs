@@ -54,6 +54,8 @@ where
 {
     let counters = Arc::clone(&gateway.direct);
     counters.opened();
+    // Each answer is a write, and many are ready at once.
+    activity.gather_writes();
     let mut connection = Connection {
         stream,
         gateway,
