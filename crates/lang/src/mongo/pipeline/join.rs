@@ -6,7 +6,7 @@ use model::{Object, Value};
 use query::document::pipeline::{Equality, GraphLookup, Lookup, Namespace, Pipeline, Stage};
 use query::document::types::{is_number, to_f64};
 use query::document::values::{printed, type_name};
-use query::document::{Failure, FieldPath};
+use query::document::{Expression, Failure, FieldPath};
 
 use super::rules::Place;
 use super::{Compiler, name_of, parse_failure};
@@ -122,6 +122,10 @@ impl Compiler<'_> {
         let stages = stages.unwrap_or_default();
         let is_dependent = |stage: &Value| uses(stage, &names);
         let independent_stages = stages.iter().position(is_dependent).unwrap_or(stages.len());
+        let condition = match (&equality, stages.get(independent_stages)) {
+            (None, Some(stage)) => self.condition(stage, &names)?,
+            _ => None,
+        };
         let pipeline = self.sub_pipeline(stages, names, Place::Lookup)?;
         Ok(Stage::Lookup(Arc::new(Lookup {
             // Documents of its own need no collection.
@@ -134,16 +138,50 @@ impl Compiler<'_> {
                 false if independent_stages == stages.len() => pipeline.stages().len(),
                 false => 0,
             },
+            condition: condition.filter(|_| pipeline.stages().len() == stages.len()),
             pipeline: Arc::new(pipeline),
             target: field_path_names(target, "")?,
         })))
+    }
+
+    /// The field and the variable that a stage compares for equality, if it is a `$match` whose
+    /// `$expr` does so, alone or among conditions that all have to hold.
+    fn condition(
+        &self,
+        stage: &Value,
+        names: &[String],
+    ) -> Result<Option<(Expression, Expression)>, Failure> {
+        let test = stage.field("$match").and_then(|filter| filter.field("$expr"));
+        let mut tests = vec![test];
+        if let Some(all) = test.and_then(|test| test.field("$and")).and_then(Value::as_array) {
+            tests.extend(all.iter().map(Some));
+        }
+        let is_field = |text: &str| text.starts_with('$') && !text.starts_with("$$");
+        let is_variable = |text: &str| {
+            let variable = text.strip_prefix("$$").and_then(|text| text.split('.').next());
+            variable.is_some_and(|variable| names.iter().any(|name| name == variable))
+        };
+        let inner = self.expressions.with_variables(names.iter().cloned());
+        for test in tests.into_iter().flatten() {
+            let operands = test.field("$eq").and_then(Value::as_array);
+            let Some([Value::String(a), Value::String(b)]) = operands else { continue };
+            for (field, variable) in [(a, b), (b, a)] {
+                if is_field(field) && is_variable(variable) && !names.iter().any(|n| n == "CURRENT")
+                {
+                    let compile =
+                        |text: &str| crate::mongo::expression::compile(&Value::from(text), &inner);
+                    return Ok(Some((compile(field)?, compile(variable)?)));
+                }
+            }
+        }
+        Ok(None)
     }
 
     /// The names and values of `let`.
     pub(super) fn variables(
         &self,
         variables: Option<&Object>,
-    ) -> Result<(Vec<String>, Vec<query::document::Expression>), Failure> {
+    ) -> Result<(Vec<String>, Vec<Expression>), Failure> {
         let (mut names, mut values) = (Vec::new(), Vec::new());
         for (name, value) in variables.map(Object::iter).into_iter().flatten() {
             check_variable_to_bind(name)?;

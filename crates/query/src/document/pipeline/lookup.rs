@@ -28,6 +28,9 @@ pub struct Lookup {
     pub pipeline: Arc<Pipeline>,
     /// How many stages at the beginning of the pipeline use none of the values.
     pub independent_stages: usize,
+    /// Values that are equal in all documents which the first stage that is not independent lets
+    /// pass: one of a document of the other side, and one made of the values of `let`.
+    pub condition: Option<(Expression, Expression)>,
     /// The names that lead to the array.
     pub target: Vec<String>,
 }
@@ -53,6 +56,8 @@ pub(super) fn run(
 enum Foreign {
     /// By the values of a field, with the stages that are left.
     Table(JoinTable, Pipeline),
+    /// What the independent stages give, by the value that has to be equal.
+    Keyed(JoinTable, Pipeline),
     /// What the independent stages give, with the stages that are left.
     Documents(Arc<Buffer>, Pipeline),
 }
@@ -96,35 +101,43 @@ impl LookingUp {
         }
         let (before, after) = stages.split_at(self.lookup.independent_stages.min(stages.len()));
         let source = open(from, &Pipeline::new(before.to_vec()), &self.context)?;
+        let rest = Pipeline::new(after.to_vec());
+        if let Some((key, _)) = &self.lookup.condition {
+            let table = JoinTable::by_expression(source, key, &self.context, "$lookup")?;
+            return Ok(Foreign::Keyed(table, rest));
+        }
         let buffer = Buffer::of(source, &self.context, "$lookup")?;
-        Ok(Foreign::Documents(Arc::new(buffer), Pipeline::new(after.to_vec())))
+        Ok(Foreign::Documents(Arc::new(buffer), rest))
     }
 
     fn find(&self, document: &Value, foreign: &Foreign) -> Result<Vec<Value>, Failure> {
+        let context = match self.lookup.values.is_empty() {
+            true => self.context.clone(),
+            false => self.context.with_variables(self.variables(document)?),
+        };
         let (found, rest): (Box<dyn Documents>, &Pipeline) = match foreign {
             Foreign::Table(table, rest) => {
                 let local = self.lookup.equality.as_ref().map(|equality| &equality.local);
                 let values = local.map(|local| local_values(document, local)).unwrap_or_default();
-                let mut found = Vec::new();
-                let mut bytes = 0;
-                for number in table.find(values) {
-                    if let Some(document) = table.get(number)? {
-                        self.check_size(&mut bytes, &document)?;
-                        found.push(document);
-                    }
-                }
+                let found = self.documents(table, table.find(values))?;
                 if rest.stages().is_empty() {
                     return Ok(found);
                 }
                 (Box::new(Given::new(found)), rest)
             }
+            Foreign::Keyed(table, rest) => {
+                let value = match &self.lookup.condition {
+                    Some((_, value)) => {
+                        value.evaluate(&Scope::new(document, &context.variables))?
+                    }
+                    None => None,
+                };
+                let found = self.documents(table, table.find_one(value.as_ref()))?;
+                (Box::new(Given::new(found)), rest)
+            }
             Foreign::Documents(buffer, rest) => {
                 (Box::new(Reading { buffer: Arc::clone(buffer), next: 0 }), rest)
             }
-        };
-        let context = match self.lookup.values.is_empty() {
-            true => self.context.clone(),
-            false => self.context.with_variables(self.variables(document)?),
         };
         let mut output = rest.run(found, &context);
         let (mut documents, mut bytes) = (Vec::new(), 0);
@@ -133,6 +146,17 @@ impl LookingUp {
             documents.push(document);
         }
         Ok(documents)
+    }
+
+    fn documents(&self, table: &JoinTable, numbers: Vec<usize>) -> Result<Vec<Value>, Failure> {
+        let (mut found, mut bytes) = (Vec::with_capacity(numbers.len()), 0);
+        for number in numbers {
+            if let Some(document) = table.get(number)? {
+                self.check_size(&mut bytes, &document)?;
+                found.push(document);
+            }
+        }
+        Ok(found)
     }
 
     /// The variables that the pipeline sees for one document.
