@@ -31,6 +31,7 @@ mod service;
 mod sessions;
 mod sort;
 mod stored_users;
+mod temporary_files;
 mod throttle_wait;
 pub mod wire;
 
@@ -40,3 +41,4 @@ pub use errors::MongoError;
 pub use observe::{Observation, Operation};
 pub use reply::{Batch, Reply};
 pub use service::{Hooks, Host, Next, Served, Service, Settings};
+pub use temporary_files::TemporaryFiles;
