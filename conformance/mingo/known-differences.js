@@ -162,6 +162,11 @@ export const inPipelines = [
     applies: (pipeline) => uses(pipeline, "$unwind") && uses(pipeline, "$addFields"),
   },
   {
+    name: "$max and $min refuse a single number",
+    applies: (pipeline) =>
+      uses(pipeline, "$unwind") && uses(pipeline, "$max", "$min", "$sum", "$avg"),
+  },
+  {
     name: "$mod refuses null",
     applies: (pipeline) => uses(pipeline, "$mod"),
   },

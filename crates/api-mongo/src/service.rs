@@ -26,6 +26,7 @@ use crate::reply::Reply;
 use crate::retries::Retries;
 use crate::rights::{ADMIN, Principal, Rights};
 use crate::sessions::{SessionId, Sessions};
+use crate::temporary_files::TemporaryFiles;
 use crate::wire::{Answer, BadMessage, Compressor, Form, Message};
 use crate::{MongoError, fields, routes};
 
@@ -63,6 +64,8 @@ pub struct Hooks {
     pub observer: Option<Arc<dyn Observer<Observation>>>,
     /// Tells about the process.
     pub host: Arc<dyn Host>,
+    /// Where stages of pipelines write what they cannot keep in memory; `None` if they may not.
+    pub temporary_files: Option<Arc<TemporaryFiles>>,
 }
 
 /// The MongoDB API over one engine.

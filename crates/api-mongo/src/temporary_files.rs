@@ -12,6 +12,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use query::document::Failure;
 use query::document::pipeline::{Spill, SpillRun};
 
+use crate::Service;
+
 /// OutOfDiskSpace.
 const OUT_OF_DISK_SPACE: i32 = 14031;
 /// Bytes that are written and read together.
@@ -43,6 +45,13 @@ impl TemporaryFiles {
             OpenOptions::new().create(true).truncate(true).read(true).write(true).open(&path)?;
         std::fs::remove_file(&path)?;
         Ok(file)
+    }
+}
+
+impl Service {
+    /// Where the stages of a pipeline write what they cannot keep in memory.
+    pub(crate) fn spill(&self) -> Option<Arc<dyn Spill>> {
+        self.hooks.temporary_files.clone().map(|files| files as Arc<dyn Spill>)
     }
 }
 

@@ -185,7 +185,7 @@ pub(crate) mod tests {
             throttle_wait: Duration::ZERO,
         };
         let host = Arc::new(crate::mongo::Host { connections_max: 1 });
-        let hooks = api_mongo::Hooks { observer: None, host };
+        let hooks = api_mongo::Hooks { observer: None, host, temporary_files: None };
         let keys = KeyRing::single(Key::well_known());
         api_mongo::Service::new(engine.clone(), keys, settings, hooks)
     }

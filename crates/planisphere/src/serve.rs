@@ -160,6 +160,7 @@ fn new_gateway(
     let hooks = api_mongo::Hooks {
         observer: Some(Arc::<Requests>::clone(&requests)),
         host: Arc::new(mongo::Host { connections_max: limits.open_max }),
+        temporary_files: settings.data_dir().map(temporary_files),
     };
     let mongo =
         api_mongo::Service::new(engine.clone(), ring.clone(), mongo_settings(settings), hooks);
@@ -195,6 +196,14 @@ fn new_gateway(
         direct,
         is_on_loopback: settings.listen.bind.is_loopback(),
     }
+}
+
+/// Most bytes of the temporary files of all pipelines together.
+const TEMPORARY_BYTES_MAX: u64 = 8 << 30;
+
+fn temporary_files(data: &std::path::Path) -> Arc<api_mongo::TemporaryFiles> {
+    let directory = data.join("temporary");
+    Arc::new(api_mongo::TemporaryFiles::new(&directory, TEMPORARY_BYTES_MAX))
 }
 
 fn mongo_settings(settings: &Settings) -> api_mongo::Settings {

@@ -238,13 +238,15 @@ async fn execute(
     let handle = Handle::current();
     let (send, receive) = oneshot::channel();
     let spawner = Arc::clone(&service.engine.components().spawner);
+    let spill = service.spill();
     spawner.run_fairly(Box::new(move || {
         let caller = Caller { service, handle, context: ctx.part() };
         let source: Box<dyn Documents> = match source {
             Source::Given(documents) => Box::new(Given::new(documents)),
             Source::Search(search) => Box::new(Found::new(caller.clone(), *search)),
         };
-        let context = Context::new(variables, Arc::new(caller));
+        let mut context = Context::new(variables, Arc::new(caller));
+        context.spill = spill;
         // The client may have given up.
         let _ = send.send(collect(&pipeline, source, &context));
     }));
@@ -330,7 +332,8 @@ impl Collections for Caller {
             stages.push(Stage::Skip(request.skip));
         }
         stages.extend(request.limit.map(Stage::Limit));
-        let context = Context::new(variables.clone(), Arc::new(self.clone()));
+        let mut context = Context::new(variables.clone(), Arc::new(self.clone()));
+        context.spill = self.service.spill();
         Ok(Pipeline::new(stages).run(source, &context))
     }
 
