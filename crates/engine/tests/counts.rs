@@ -89,10 +89,10 @@ impl View for Watched {
         let value = self.inner.get(p, k)?;
         let pretended = self.figures.pretended.load(Ordering::SeqCst);
         // Counters of a logical partition end with the number of items, those of a partition with
-        // that number and the bytes behind it; `docs/format.md` has both.
+        // that number and 40 bytes behind it; `docs/format.md` has both.
         let from_end = match k {
             [0x12, ..] => 8,
-            [_, rest @ ..] if rest == b"state" => 16,
+            [_, rest @ ..] if rest == b"state" => 48,
             _ => return Ok(value),
         };
         Ok(value.filter(|_| pretended > 0).map_or(self.inner.get(p, k)?, |value| {
