@@ -19,8 +19,8 @@ const RECORDS_PER_STEP: usize = 2_000;
 /// The progress in one partition.
 #[derive(Default)]
 pub(super) struct RetrySweep {
-    /// When the next round begins.
-    due: Duration,
+    /// When the next round begins; the first one is not urgent.
+    due: Option<Duration>,
     /// The key to continue after.
     after: Option<Bytes>,
 }
@@ -34,14 +34,15 @@ impl Engine {
         now: u64,
     ) -> Result<(), Error> {
         let monotonic = self.inner.components.clock.monotonic();
-        if monotonic < sweep.due {
+        let due = *sweep.due.get_or_insert(monotonic.saturating_add(INTERVAL));
+        if monotonic < due {
             return Ok(());
         }
         let (store, after) = (std::sync::Arc::clone(&self.inner.store), sweep.after.take());
         let step = move || scan(store.view().as_ref(), partition, after.as_ref(), now);
         let (keys, after) = self.run_blocking(step).await?;
         if after.is_none() {
-            sweep.due = monotonic.saturating_add(INTERVAL);
+            sweep.due = Some(monotonic.saturating_add(INTERVAL));
         }
         sweep.after = after;
         if keys.is_empty() {
