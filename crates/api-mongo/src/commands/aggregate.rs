@@ -67,7 +67,7 @@ pub(crate) async fn run(
     let outcome = match (source(service, client, &compiled)?, collection) {
         (Some(documents), _) => {
             let given = Source::Given(documents);
-            execute(service, client, ctx.part(), (given, compiled, variables)).await
+            execute(&command, client, ctx.part(), (given, compiled, variables)).await
         }
         (None, Some(collection)) => {
             let (filter, rest) = split(stages, &options, &variables, &compiled)?;
@@ -75,7 +75,7 @@ pub(crate) async fn run(
             match service.collection(&command.database, &collection) {
                 None => {
                     let given = Source::Given(Vec::new());
-                    execute(service, client, ctx.part(), (given, rest, variables)).await
+                    execute(&command, client, ctx.part(), (given, rest, variables)).await
                 }
                 Some(container) => {
                     let search = Search::new(container, filter);
@@ -84,14 +84,14 @@ pub(crate) async fn run(
                         Ok((found.await?, Charge::ZERO))
                     } else {
                         let source = Source::Search(Box::new(search));
-                        execute(service, client, ctx.part(), (source, rest, variables)).await
+                        execute(&command, client, ctx.part(), (source, rest, variables)).await
                     }
                 }
             }
         }
         (None, None) => {
             let given = Source::Given(Vec::new());
-            execute(service, client, ctx.part(), (given, compiled, variables)).await
+            execute(&command, client, ctx.part(), (given, compiled, variables)).await
         }
     };
     let (outcome, charge) = outcome?;
@@ -215,7 +215,7 @@ enum Source {
 
 /// Runs a pipeline to its end.
 async fn execute(
-    _service: &Service,
+    command: &Command,
     client: &Client,
     ctx: RequestContext,
     (source, pipeline, mut variables): (Source, Pipeline, Variables),
@@ -238,7 +238,7 @@ async fn execute(
     let handle = Handle::current();
     let (send, receive) = oneshot::channel();
     let spawner = Arc::clone(&service.engine.components().spawner);
-    let spill = service.spill();
+    let spill = service.spill().filter(|_| command.flag("allowDiskUse") != Some(false));
     spawner.run_fairly(Box::new(move || {
         let caller = Caller { service, handle, context: ctx.part() };
         let source: Box<dyn Documents> = match source {
