@@ -126,7 +126,7 @@ fn mistakes_are_explained() {
         (vec!["serve", "--config", file.to_str().unwrap()], "did you mean `nosql_port`?"),
         (vec!["serve", "--nosql-port", "99999"], "`99999` is out of range; it can be 0 to 65535"),
         (vec!["serve", "--nosql-port", "-1"], "--nosql-port: `-1` is out of range"),
-        (vec!["serve", "--port-offset", "60000"], "0 to 55533"),
+        (vec!["serve", "--port-offset", "60000"], "0 to 38517"),
         (vec!["serve", "--memory=false", "--ports", "auto", "--data", ""], "--data is empty"),
         (vec!["serve", "--config", "/does/not/exist.toml"], "/does/not/exist.toml"),
         (vec!["serve", "--nosql-port", "http"], "--nosql-port"),
