@@ -137,13 +137,14 @@ pub(super) fn check_place(
             }
         }
         Place::Lookup => {
-            if is_output || name == "$changeStream" {
+            // Their documents would have to be those of the other collection.
+            if is_output || is_source(name) || name == "$changeStream" {
                 let message = format!("{name} is not allowed within a $lookup's sub-pipeline");
                 return Err(Failure::new(51047, message));
             }
         }
         Place::Union => {
-            if is_output || name == "$changeStream" {
+            if is_output || is_source(name) || name == "$changeStream" {
                 let message = format!("{name} is not allowed within a $unionWith's sub-pipeline");
                 return Err(Failure::new(31441, message));
             }
